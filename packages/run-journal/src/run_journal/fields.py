@@ -1,0 +1,118 @@
+"""The rules that a field of an event is checked by.
+
+Owns what may be a value in a journal line: a member of a closed set, a bounded integer, a
+boolean, canonical UUID text, a bounded identifier, or the facts of an exception. Invariant: what
+passes is plain ASCII of bounded length, so a line can carry no message text, no NUL, no lone
+surrogate and no line break. A rule never puts the refused value into its error.
+
+Source: redaction by construction (the journal's README, "What can be in a line").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from run_journal.failures import MAX_STACK_ENTRIES, MAX_TYPE_NAMES, CollapsedFrames, Frame
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+INVALID_NAME = "<invalid>"
+MAX_INTEGER = 2**63 - 1
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MAX_HTTP_STATUS = 999
+
+Metadata = Mapping[str, Any]
+
+
+class RuleBroken(Exception):
+    """A value breaks a rule; the text names the rule, never the value."""
+
+
+def is_uuid(value: object) -> bool:
+    """Whether *value* is a UUID in canonical text: 36 lower-case characters with hyphens."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def _uuid(value: object) -> str:
+    if isinstance(value, str) and _UUID.fullmatch(value):
+        return str.__str__(value)
+    raise RuleBroken("a UUID in canonical lower-case text")
+
+
+def _identifier(value: object) -> str:
+    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
+        return str.__str__(value)
+    raise RuleBroken("an identifier: 1 to 64 of A-Z a-z 0-9 _ . : / -")
+
+
+def _name(value: object) -> str:
+    # A model can invent a tool name that is the user's text, so a bad name is no caller's error.
+    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
+        return str.__str__(value)
+    return INVALID_NAME
+
+
+def _count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER:
+        return int(value)
+    raise RuleBroken("an integer from 0 to 2**63-1")
+
+
+def _http_status(value: object) -> int:
+    # Three digits, whatever they are: a server's odd status must not cost us the event.
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_HTTP_STATUS:
+        return int(value)
+    raise RuleBroken("an HTTP status: an integer from 0 to 999")
+
+
+def _flag(value: object) -> bool:
+    if type(value) is bool:
+        return value
+    raise RuleBroken("True or False")
+
+
+def _stack(value: object) -> tuple[Frame | CollapsedFrames, ...]:
+    if (
+        isinstance(value, tuple)
+        and len(value) <= MAX_STACK_ENTRIES
+        and all(type(entry) in (Frame, CollapsedFrames) for entry in value)
+    ):
+        return value
+    raise RuleBroken("what stack_of() returned")
+
+
+def _type_names(value: object) -> tuple[str, ...]:
+    if isinstance(value, tuple) and len(value) <= MAX_TYPE_NAMES:
+        return tuple(map(_name, value))
+    raise RuleBroken("what type_names_of() returned")
+
+
+def one_of(words: type[StrEnum]) -> Metadata:
+    """Rule: a member of *words*, or the exact text of one, which becomes the member."""
+
+    def member(value: object) -> StrEnum:
+        if isinstance(value, str):
+            try:
+                return words(value)
+            except ValueError:
+                pass
+        raise RuleBroken(f"one of {', '.join(words)}")
+
+    return {"rule": member}
+
+
+UUID_TEXT: Metadata = {"rule": _uuid}
+IDENTIFIER: Metadata = {"rule": _identifier}
+NAME: Metadata = {"rule": _name}
+COUNT: Metadata = {"rule": _count}
+HTTP_STATUS: Metadata = {"rule": _http_status}
+FLAG: Metadata = {"rule": _flag}
+STACK: Metadata = {"rule": _stack}
+TYPE_NAMES: Metadata = {"rule": _type_names}
+
+Rule = Callable[[object], Any]

@@ -1,0 +1,117 @@
+"""The end of a journal file: where the next line goes, and what to do with a torn one.
+
+Owns finding the last good line and setting a torn tail aside. Invariant: bytes behind the last
+newline are never glued to a new line and never thrown away; complete lines, good or damaged, are
+never changed. The caller holds the file's lock, so what lies behind the last newline was left by
+a writer that died or met a full disk.
+
+Source: a single `write` is not safe against `kill -9`: part of the line may be on disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from run_journal.descriptors import FILE_MODE, OpenFile
+from run_journal.errors import JournalUnavailable
+from run_journal.lines import EMPTY, FORMAT_VERSION, MAX_LINE_BYTES, Head, sealed_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TORN_INFIX = ".torn-"
+
+_COPY_BYTES = 65536
+_WRITE_ASIDE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last good line's head, and where the file's last complete line ends."""
+
+    head: Head
+    end: int
+
+
+def read_tail(file: OpenFile, size: int) -> Tail:
+    """Return the tail of a file of *size* bytes. Looks back past damaged lines if it must.
+
+    Raises `JournalUnavailable` if a newer version of the format wrote the last line.
+    """
+    if size == 0:
+        return Tail(EMPTY, 0)
+    reach = MAX_LINE_BYTES
+    while True:
+        start = max(0, size - reach)
+        window = os.pread(file.fd, size - start, start)
+        end = window.rfind(b"\n")
+        head = _last_good(window, end, whole=start == 0, path=file.path)
+        if head is not None:
+            return Tail(head, start + end + 1)
+        reach *= 4
+
+
+def _last_good(window: bytes, end: int, *, whole: bool, path: Path) -> Head | None:
+    """Return the last good head before window[end]; None if that lies before the window."""
+    while end > 0:
+        begin = window.rfind(b"\n", 0, end) + 1
+        if begin == 0 and not whole:
+            return None
+        sealed = sealed_at(window, begin, end)
+        if sealed is not None:
+            if sealed.version > FORMAT_VERSION:
+                raise JournalUnavailable(
+                    path,
+                    reason=f"its last line has format version {sealed.version}",
+                    hint=f"This version writes {FORMAT_VERSION}: upgrade run-journal.",
+                )
+            return sealed.head
+        end = begin - 1
+    return EMPTY if whole else None
+
+
+def set_aside(file: OpenFile, *, start: int, end: int, seq: int) -> str:
+    """Copy the bytes from *start* to *end* to a file beside *file*; return that file's name.
+
+    The name holds *seq*, the number of the line that will report it, so a repair that was killed
+    half-way writes the same file again.
+    """
+    name = f"{file.path.name}{TORN_INFIX}{seq:06d}"
+    aside = os.open(file.path.with_name(name), _WRITE_ASIDE, FILE_MODE)
+    try:
+        os.fchmod(aside, FILE_MODE)
+        while start < end:
+            block = os.pread(file.fd, min(_COPY_BYTES, end - start), start)
+            if not block:
+                break
+            _write_all(aside, block)
+            start += len(block)
+    finally:
+        os.close(aside)
+    return name
+
+
+def overwrite_tail(file: OpenFile, line: bytes, *, start: int) -> None:
+    """Put *line* in the place of everything from *start* on.
+
+    First the line, then the cut: a kill in between leaves a reported repair and a shorter torn
+    tail, never a repair that nobody was told of.
+    """
+    fd = file.fd
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+    # With O_APPEND even a positioned write goes to the end of the file.
+    fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_APPEND)
+    try:
+        os.lseek(fd, start, os.SEEK_SET)
+        _write_all(fd, line)
+    finally:
+        fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+    os.ftruncate(fd, start + len(line))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+import run_journal
+from run_journal import (
+    Entry,
+    ErrorType,
+    EventInvalid,
+    Journal,
+    JournalMissing,
+    JournalUnavailable,
+    RunFailed,
+    SessionRenamed,
+    follow,
+    read,
+    stack_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import SimpleNamespace
+
+
+def test_an_entry_has_what_was_written(journal: Journal, ids: SimpleNamespace) -> None:
+    """Envelope as attributes, the event's own facts as fields, the line itself byte for byte."""
+    with pytest.raises(EventInvalid) as caught:
+        journal.write(None)  # type: ignore[arg-type] # to have an exception with a stack
+    event = RunFailed(
+        session_id=ids.session,
+        run_id=ids.run,
+        error_type=ErrorType.TOOL_ERROR,
+        stack=stack_of(caught.value),
+    )
+    head = journal.write(event, duration_ms=12)
+    (entry,) = journal.read(ids.session)
+    assert isinstance(entry, Entry)
+    assert entry.head == head
+    assert entry.at == datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert (entry.event, entry.phase, entry.duration_ms) == ("run.failed", "commit", 12)
+    assert (entry.workspace_id, entry.session_id, entry.run_id) == (
+        ids.workspace,
+        ids.session,
+        ids.run,
+    )
+    assert entry.fields["error_type"] == "tool.error"
+    assert entry.fields["stack"][-1][:2] == ["run_journal.journal", "write"]
+    assert entry.line + b"\n" == journal.path_for(ids.session).read_bytes()
+
+
+def test_reading_what_is_not_there_or_no_file_is_an_error(tmp_path: Path) -> None:
+    """Missing and unusable are told apart; a FIFO does not hang the reader."""
+    with pytest.raises(JournalMissing):
+        next(read(tmp_path / "none.jsonl"))
+    with pytest.raises(JournalUnavailable):
+        next(read(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(JournalUnavailable):
+        next(read(tmp_path / "fifo"))
+
+
+def test_following_waits_for_the_file_and_sees_lines_as_they_come(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """A file that is made later, a line that is finished later, a repair in between, the end."""
+    done = threading.Event()
+    seen: list[str] = []
+    path = journal.path_for(ids.session)
+
+    def work() -> None:
+        for item in follow(path, stop=done.is_set, poll_s=0.001):
+            assert isinstance(item, Entry)
+            seen.append(item.event)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    journal.write(SessionRenamed(session_id=ids.session))
+    with path.open("ab") as file:
+        file.write(b'{"v":1,"seq":2,"torn')
+    journal.write(SessionRenamed(session_id=ids.session))
+    done.set()
+    thread.join(timeout=10)
+    assert seen == ["session.renamed", "journal.repaired", "session.renamed"]
+
+
+def test_following_ends_when_the_session_is_deleted(journal: Journal, ids: SimpleNamespace) -> None:
+    """The lines that were there are told, then the iteration is over."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    items = journal.follow(ids.session, poll_s=0.001)
+    assert isinstance(next(items), Entry)
+    journal.delete(ids.session)
+    assert list(items) == []
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    """`__all__` is the sorted list of what the package promises."""
+    assert run_journal.__all__ == sorted(run_journal.__all__)
+    assert all(hasattr(run_journal, name) for name in run_journal.__all__)

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from run_journal import (
+    EventInvalid,
+    Head,
+    Journal,
+    RunStarted,
+    SessionDeleted,
+    SessionRenamed,
+    StoreOpened,
+    WorkspaceDecided,
+    WorkspaceVerdict,
+    session_file_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import SimpleNamespace
+
+
+def test_a_line_has_its_members_in_the_documented_order(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """Format version 1, byte for byte."""
+    head = journal.write(
+        RunStarted(session_id=ids.session, run_id=ids.run, provider="offline"), duration_ms=7
+    )
+    line = journal.path_for(ids.session).read_bytes()
+    unsealed = (
+        '{"v":1,"seq":1,"ts":"2026-01-02T03:04:05.000006Z","event":"run.started",'
+        f'"workspace_id":"{ids.workspace}","session_id":"{ids.session}","run_id":"{ids.run}",'
+        '"phase":"setup","duration_ms":7,"provider":"offline","model":null,"retry_of":null,'
+        '"message_bytes":null}'
+    )
+    chain = hashlib.sha256(f"{'0' * 64}{unsealed}".encode()).hexdigest()
+    assert line == f'{unsealed[:-1]},"chain":"{chain}"}}\n'.encode()
+    assert head == Head(1, chain)
+
+
+def test_every_session_has_its_file_and_the_rest_goes_to_the_workspace(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """A deletion is told in the workspace's file, where every session_id is null."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    journal.write(SessionRenamed(session_id=ids.other_session))
+    journal.write(StoreOpened())
+    journal.write(WorkspaceDecided(verdict=WorkspaceVerdict.MOVED))
+    journal.write(SessionDeleted(session_id=ids.session, run_count=3))
+    expected = hashlib.sha256(ids.session.encode()).hexdigest()[:32] + ".jsonl"
+    assert session_file_name(ids.session) == expected
+    names = {expected, session_file_name(ids.other_session), "workspace.jsonl"}
+    assert {path.name for path in journal.directory.iterdir()} == names
+    lines = [json.loads(line) for line in journal.path_for(None).read_text("ascii").splitlines()]
+    assert [line["event"] for line in lines] == [
+        "store.opened",
+        "workspace.moved",
+        "session.deleted",
+    ]
+    assert [line["session_id"] for line in lines] == [None, None, None]
+    assert lines[-1]["deleted_session_id"] == ids.session
+
+
+def test_files_are_0600_and_directories_0700_whatever_the_umask(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """C34 for the journal: the widest and the narrowest umask give the same rights."""
+    for umask in (0o000, 0o022, 0o777):
+        top = tmp_path / f"umask-{umask:03o}"
+        old = os.umask(umask)
+        try:
+            with Journal(top / "logs" / "w", workspace_id=ids.workspace) as journal:
+                assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+                path = journal.path_for(ids.session)
+                with path.open("ab") as file:
+                    file.write(b"torn")
+                assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+        finally:
+            os.umask(old)
+        assert len(list(top.rglob("*.jsonl*"))) == 2
+        for found in (top, *top.rglob("*")):
+            mode = stat.S_IMODE(found.stat().st_mode)
+            assert mode == (0o700 if found.is_dir() else 0o600)
+
+
+def test_a_journal_file_is_never_open_to_others_between_its_making_and_its_first_line(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """An existing file with wider rights is narrowed before anything is written to it."""
+    journal.directory.mkdir(parents=True)
+    path = journal.path_for(ids.session)
+    path.touch(0o644)
+    path.chmod(0o644)
+    journal.write(SessionRenamed(session_id=ids.session))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_nothing_is_wider_than_it_should_be_even_for_a_moment(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """C34: an audit hook watches how directories are made and what a file was before its chmod."""
+    code = (
+        "import os, pathlib, stat, sys, run_journal\n"
+        "wide = []\n"
+        "def watch(event, arguments):\n"
+        "    if event == 'os.mkdir' and arguments[1] != 0o700:\n"
+        "        wide.append(event)\n"
+        "    if event == 'os.chmod' and os.stat(arguments[0]).st_mode & 0o077:\n"
+        "        wide.append(event)\n"
+        "journal = run_journal.Journal(pathlib.Path(sys.argv[1]), workspace_id=sys.argv[2])\n"
+        "os.umask(0)\n"
+        "sys.addaudithook(watch)\n"
+        "for session_id in sys.argv[3:]:\n"
+        "    assert journal.write(run_journal.SessionRenamed(session_id=session_id))\n"
+        "assert not wide, wide\n"
+    )
+    arguments = [tmp_path / "a" / "b", ids.workspace, ids.session, ids.other_session]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+
+
+def _make_symlink(path: Path) -> None:
+    target = path.with_name("target")
+    target.touch()
+    path.symlink_to(target)
+
+
+def _make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _make_device(path: Path) -> None:
+    path.symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize("make", [_make_symlink, _make_fifo, _make_directory, _make_device])
+def test_what_is_no_regular_file_is_a_counted_failure(
+    journal: Journal, ids: SimpleNamespace, make: Callable[[Path], None]
+) -> None:
+    """Never followed, never waited for, never an exception; other files go on."""
+    journal.directory.mkdir(parents=True)
+    make(journal.path_for(ids.session))
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert journal.failed_count == 1
+    assert journal.write(SessionRenamed(session_id=ids.other_session)) is not None
+    target = journal.directory / "target"
+    assert not target.exists() or target.read_bytes() == b""
+
+
+def test_a_file_that_is_replaced_while_it_is_open_costs_lines_and_no_exception(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """The old file has no name any more; what took its place is not written to."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    path.unlink()
+    _make_symlink(path)
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert journal.failed_count == 2
+    path.unlink()
+    assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+
+
+def test_a_directory_that_cannot_be_made_is_a_counted_failure(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """A file stands where a directory should be: root is refused as well."""
+    (tmp_path / "logs").touch()
+    with Journal(tmp_path / "logs" / "w", workspace_id=ids.workspace) as journal:
+        assert journal.write(SessionRenamed(session_id=ids.session)) is None
+        assert journal.failed_count == 1
+
+
+def test_a_removed_directory_is_made_again(journal: Journal, ids: SimpleNamespace) -> None:
+    """The line that finds out is lost and counted, the next one is written."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    journal.path_for(ids.session).unlink()
+    journal.directory.rmdir()
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    head = journal.write(SessionRenamed(session_id=ids.session))
+    assert head is not None
+    assert head.seq == 1
+
+
+def test_a_newer_format_is_not_written_to(journal: Journal, ids: SimpleNamespace) -> None:
+    """A file that a later version wrote stays as it is."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    newer = path.read_bytes().replace(b'{"v":1,', b'{"v":2,')
+    path.write_bytes(newer)
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert path.read_bytes() == newer
+
+
+def _descriptor_count() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_only_so_many_files_are_open(directory: Path, ids: SimpleNamespace) -> None:
+    """The least recently used is closed first; a file that comes back goes on where it was."""
+    sessions = [f"019b7d2e-0000-7000-8000-{n:012x}" for n in range(40)]
+    with Journal(directory, workspace_id=ids.workspace, max_open_files=3) as journal:
+        before = _descriptor_count()
+        for _ in range(3):
+            for session in sessions:
+                assert journal.write(SessionRenamed(session_id=session)) is not None
+        assert _descriptor_count() <= before + 3
+        assert all(journal.verify(session).head.seq == 3 for session in sessions)
+    assert _descriptor_count() == before
+
+
+def test_a_deleted_session_leaves_no_file_and_none_comes_back(
+    journal: Journal, directory: Path, ids: SimpleNamespace
+) -> None:
+    """C41 for the journal: its file and set-aside tails go; a late line does not revive it."""
+    with Journal(directory, workspace_id=ids.workspace) as late:
+        late.write(SessionRenamed(session_id=ids.session))
+        with journal.path_for(ids.session).open("ab") as file:
+            file.write(b"torn")
+        journal.write(SessionRenamed(session_id=ids.session))
+        assert len(list(directory.iterdir())) == 2
+        assert journal.delete(ids.session)
+        assert list(directory.iterdir()) == []
+        assert late.write(SessionRenamed(session_id=ids.session)) is None
+        assert late.failed_count == 1
+        assert list(directory.iterdir()) == []
+    assert not journal.delete(ids.session)
+
+
+def test_threads_share_a_journal(journal: Journal, ids: SimpleNamespace) -> None:
+    """Eight threads, two files: no gap, no broken chain, every head given out once."""
+    heads: list[Head | None] = []
+
+    def work() -> None:
+        for n in range(50):
+            session = (ids.session, ids.other_session)[n % 2]
+            heads.append(journal.write(SessionRenamed(session_id=session)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(heads)) == 400
+    for session in (ids.session, ids.other_session):
+        report = journal.verify(session)
+        assert report.ok
+        assert report.head.seq == 200
+
+
+def test_what_comes_after_close_is_a_counted_failure(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """A late event of a background thread harms nothing."""
+    journal.close()
+    journal.close()
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert journal.failed_count == 1
+
+
+def test_a_journal_wants_a_workspace_and_at_least_one_open_file(tmp_path: Path) -> None:
+    """Wrong arguments are errors at once, not failed lines later."""
+    with pytest.raises(EventInvalid, match="workspace_id"):
+        Journal(tmp_path, workspace_id="mine")
+    with pytest.raises(ValueError, match="max_open_files"):
+        Journal(tmp_path, workspace_id="0b130872-b0ac-414d-b8a9-10386c0258cd", max_open_files=0)

@@ -1,0 +1,182 @@
+"""Recoverable, auditable conversations for AI agents.
+
+`Agent` and `AsyncAgent` run conversations that survive a crash; `agent.sessions` lists, resumes
+and inspects them. Names are resolved on first use (PEP 562), so that a command which only lists
+sessions does not pay for what it does not need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from state_store import (
+        Deleted,
+        Message,
+        NewMessage,
+        NewSession,
+        Page,
+        Run,
+        Session,
+        SessionBusy,
+        SessionState,
+        SessionSummary,
+        ToolCall,
+        ToolExecution,
+        Usage,
+    )
+
+    from sessions_api.agent import Agent, RunStream
+    from sessions_api.async_agent import AsyncAgent, AsyncRunStream
+    from sessions_api.conversation import AgentOptions
+    from sessions_api.errors import (
+        AgentClosed,
+        EndpointChanged,
+        InputInvalid,
+        NoActiveSession,
+        ProviderError,
+        ProviderUnavailable,
+        ProviderUnknown,
+        ReferenceAmbiguous,
+        ReferenceNotFound,
+        RunFailed,
+        SessionsError,
+        SettingsInvalid,
+        ToolDefinitionInvalid,
+    )
+    from sessions_api.providers import make_provider
+    from sessions_api.providers.base import (
+        ModelMessage,
+        ModelReply,
+        ModelRequest,
+        Provider,
+        ReasoningDelta,
+        StreamingProvider,
+        TextDelta,
+        ToolSpec,
+    )
+    from sessions_api.runs.events import (
+        RunEvent,
+        RunFinished,
+        RunResult,
+        ToolFinished,
+        ToolStarted,
+    )
+    from sessions_api.runs.tools import Tool, tool
+    from sessions_api.sessions import AsyncSessions, Sessions
+
+_HOMES = {
+    "agent": ("Agent", "RunStream"),
+    "async_agent": ("AsyncAgent", "AsyncRunStream"),
+    "conversation": ("AgentOptions",),
+    "errors": (
+        "AgentClosed",
+        "EndpointChanged",
+        "InputInvalid",
+        "NoActiveSession",
+        "ProviderError",
+        "ProviderUnavailable",
+        "ProviderUnknown",
+        "ReferenceAmbiguous",
+        "ReferenceNotFound",
+        "RunFailed",
+        "SessionsError",
+        "SettingsInvalid",
+        "ToolDefinitionInvalid",
+    ),
+    "providers": ("make_provider",),
+    "providers.base": (
+        "ModelMessage",
+        "ModelReply",
+        "ModelRequest",
+        "Provider",
+        "ReasoningDelta",
+        "StreamingProvider",
+        "TextDelta",
+        "ToolSpec",
+    ),
+    "runs.events": ("RunEvent", "RunFinished", "RunResult", "ToolFinished", "ToolStarted"),
+    "runs.tools": ("Tool", "tool"),
+    "sessions": ("AsyncSessions", "Sessions"),
+}
+_FROM_STORE = (
+    "Deleted",
+    "Message",
+    "NewMessage",
+    "NewSession",
+    "Page",
+    "Run",
+    "Session",
+    "SessionBusy",
+    "SessionState",
+    "SessionSummary",
+    "ToolCall",
+    "ToolExecution",
+    "Usage",
+)
+_PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+_PLACES |= dict.fromkeys(_FROM_STORE, "state_store")
+
+__all__ = [
+    "Agent",
+    "AgentClosed",
+    "AgentOptions",
+    "AsyncAgent",
+    "AsyncRunStream",
+    "AsyncSessions",
+    "Deleted",
+    "EndpointChanged",
+    "InputInvalid",
+    "Message",
+    "ModelMessage",
+    "ModelReply",
+    "ModelRequest",
+    "NewMessage",
+    "NewSession",
+    "NoActiveSession",
+    "Page",
+    "Provider",
+    "ProviderError",
+    "ProviderUnavailable",
+    "ProviderUnknown",
+    "ReasoningDelta",
+    "ReferenceAmbiguous",
+    "ReferenceNotFound",
+    "Run",
+    "RunEvent",
+    "RunFailed",
+    "RunFinished",
+    "RunResult",
+    "RunStream",
+    "Session",
+    "SessionBusy",
+    "SessionState",
+    "SessionSummary",
+    "Sessions",
+    "SessionsError",
+    "SettingsInvalid",
+    "StreamingProvider",
+    "TextDelta",
+    "Tool",
+    "ToolCall",
+    "ToolDefinitionInvalid",
+    "ToolExecution",
+    "ToolFinished",
+    "ToolSpec",
+    "ToolStarted",
+    "Usage",
+    "make_provider",
+    "tool",
+]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if (place := _PLACES.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

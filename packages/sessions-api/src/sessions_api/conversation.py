@@ -1,0 +1,259 @@
+"""What both agents are made of: a workspace's state, a provider for each session, runs.
+
+Owns the decisions before a run begins: which session it belongs to, which provider and model
+answer it, whether the history may go there. Invariant: synchronous and without a driver; `Agent`
+and `AsyncAgent` differ only in who performs provider and tools. Nothing is stored when a plan is
+refused.
+
+A session's own provider, model and parameters come back with it; what the caller names explicitly
+wins over them, and they win over the settings. Keys and addresses always come from the caller or
+the settings, never from the store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
+from urllib.parse import urlsplit
+
+from state_store import Clock, IdSource, NewSession, Session, new_id, utc_now
+from workspace_identity import resolve_state_home
+
+from sessions_api.errors import (
+    AgentClosed,
+    EndpointChanged,
+    InputInvalid,
+    ProviderUnavailable,
+)
+from sessions_api.providers import make_provider
+from sessions_api.providers.base import Provider
+from sessions_api.runs.recorder import RunPlan, RunRecorder
+from sessions_api.runs.tools import Tool, toolbox
+from sessions_api.sessions import Sessions
+from sessions_api.state import Persistence, open_state
+
+TITLE_LIMIT = 80
+
+
+class AgentOptions(TypedDict, total=False):
+    """What an agent is made with, all optional.
+
+    - `provider`: a name ("offline", "openai") or an object that implements `Provider`. Left out,
+      a resumed session's own, else the settings', else "offline".
+    - `model`, `base_url`, `api_key`: for the provider; the key is never stored.
+    - `system_prompt`, `parameters`: of the sessions that this agent creates.
+    - `tools`: functions or `tool`s that the model may call.
+    - `persistence`: "required" (default) raises when the store cannot be used; "best-effort" goes
+      on in memory with a line in `notices`; "ephemeral" keeps nothing and touches no disk.
+    - `accept_endpoint`: consent to send a history to another origin than it came from.
+    - `state_home`: instead of TINYAGENT_STATE_HOME or ~/.tinyagent.
+    - `clock`, `new_id`: sources of times and ids, for tests.
+    """
+
+    provider: str | Provider | None
+    model: str | None
+    base_url: str | None
+    api_key: str | None
+    system_prompt: str | None
+    parameters: Mapping[str, Any] | None
+    tools: Iterable[Tool | Callable[..., Any]]
+    persistence: Persistence
+    accept_endpoint: bool
+    state_home: str | os.PathLike[str] | None
+    clock: Clock
+    new_id: IdSource
+
+
+class Conversation:
+    """The core that an agent drives. Not for use from two runs at once: `SessionBusy` says so."""
+
+    def __init__(
+        self, workspace: str | os.PathLike[str], options: AgentOptions, *, asynchronous: bool
+    ) -> None:
+        self._options = options
+        self._asynchronous = asynchronous
+        self._new_id = options.get("new_id", new_id)
+        self._tools = toolbox(options.get("tools", ()))
+        for tool in self._tools.values():
+            tool.spec  # noqa: B018 - a tool that cannot be described is refused now, not in a run
+        chosen = options.get("provider")
+        self._provider_name = chosen if isinstance(chosen, str) else None
+        self._providers: dict[str, Provider] = {}
+        self._given = None if chosen is None or isinstance(chosen, str) else chosen
+        self._settings: Any = None
+        if self._provider_name is not None:
+            self._provider_named(self._provider_name)  # an unknown name is refused at once
+        self._state = open_state(
+            workspace,
+            state_home=options.get("state_home"),
+            persistence=options.get("persistence", "required"),
+            secrets=self._secrets,
+            clock=options.get("clock", utc_now),
+            new_id=self._new_id,
+        )
+        self.sessions = Sessions(
+            self._state,
+            defaults=NewSession(
+                system_prompt=self._setting("system_prompt"),
+                parameters=options.get("parameters"),
+            ),
+        )
+        self._closed = False
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Lines for a person: about the workspace, or about what is not saved."""
+        return self._state.notices
+
+    @property
+    def saving(self) -> bool:
+        """Whether what happens here is kept."""
+        return self._state.saving
+
+    def plan(self, text: str) -> tuple[RunRecorder, Provider]:
+        """Decide about a run that answers *text* in the active or a new session."""
+        if self._closed:
+            raise AgentClosed("This agent is closed.", hint="Make a new one.")
+        if not isinstance(text, str) or not text.strip():
+            raise InputInvalid("There is nothing to send: the message is empty.")
+        session = self.sessions.active
+        provider = self.provider_for(session)
+        model = self._model_for(session, provider)
+        if session is not None:
+            self._consent(session, provider)
+            self._remember(session, provider, model)
+        created = self._new_session(provider, model) if session is None else None
+        source = session or created
+        plan = RunPlan(
+            session_id=self._new_id() if session is None else session.id,
+            run_id=self._new_id(),
+            text=text,
+            provider=provider.name,
+            endpoint=provider.endpoint,
+            model=model,
+            system_prompt=source.system_prompt if source else None,
+            parameters=(source.parameters if source else None) or {},
+            tools=self._tools,
+            create=created,
+            auto_title=title_of(text),
+        )
+        return RunRecorder(self._state, plan, used=self.sessions.used), provider
+
+    def provider_for(self, session: Session | None) -> Provider:
+        """Return the provider that answers in *session*, or in a new one."""
+        if self._given is not None:
+            return self._given
+        name = self._provider_name or (session and session.provider) or self._setting("provider")
+        return self._provider_named(name or "offline")
+
+    def close(self) -> None:
+        """Book and close the active session, then the store and the journal."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.sessions.leave()
+        finally:
+            self._state.close()
+
+    @property
+    def made_providers(self) -> tuple[Provider, ...]:
+        """The providers that were made here, which the agent closes; not one that it was given."""
+        return tuple(self._providers.values())
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _provider_named(self, name: str) -> Provider:
+        if name not in self._providers:
+            self._providers[name] = make_provider(
+                name,
+                asynchronous=self._asynchronous,
+                model=self._option("model"),
+                base_url=None if name == "offline" else self._option("base_url"),
+                api_key=None if name == "offline" else self._key(),
+            )
+        return self._providers[name]
+
+    def _model_for(self, session: Session | None, provider: Provider) -> str | None:
+        if explicit := self._options.get("model"):
+            return explicit
+        if session is not None and session.model_id and session.provider == provider.name:
+            return session.model_id
+        if provider.name == "offline":
+            return "offline"
+        found = (self._setting("model") if self._given is None else None) or getattr(
+            provider, "default_model", None
+        )
+        if found is None and hasattr(provider, "default_model"):
+            raise ProviderUnavailable(
+                provider.name,
+                missing="no model is chosen",
+                hint="Choose one with --model or TINYAGENT_MODEL.",
+            )
+        return found
+
+    def _consent(self, session: Session, provider: Provider) -> None:
+        stored, current = session.endpoint, provider.endpoint
+        if stored is None or current is None or _origin(stored) == _origin(current):
+            return
+        if not self._options.get("accept_endpoint", False):
+            raise EndpointChanged(session_id=session.id, stored=stored, current=current)
+
+    def _remember(self, session: Session, provider: Provider, model: str | None) -> None:
+        """Keep with the session who answers it from now on, if that has changed."""
+        now = {"provider": provider.name, "model_id": model, "endpoint": provider.endpoint}
+        if now["endpoint"] is None:
+            del now["endpoint"]  # where the history went before stays known
+        if any(getattr(session, name) != value for name, value in now.items()):
+            self._state.store.update_session(session.id, now)
+
+    def _new_session(self, provider: Provider, model: str | None) -> NewSession:
+        return NewSession(
+            provider=provider.name,
+            endpoint=provider.endpoint,
+            model_id=model,
+            system_prompt=self._setting("system_prompt"),
+            parameters=self._options.get("parameters"),
+        )
+
+    def _option(self, name: str) -> Any:
+        return self._options.get(name) or self._setting(name)
+
+    def _setting(self, name: str) -> Any:
+        """Return an option, or else the setting of that name.
+
+        A provider that was given as an object, or is offline by name, needs no settings, and
+        reading them costs more than all the rest of a start.
+        """
+        if (given := self._options.get(name)) is not None:
+            return given
+        if self._given is not None or self._provider_name == "offline":
+            return None
+        if self._settings is None:
+            from sessions_api.settings import Settings  # noqa: PLC0415 - costs 0.3 s
+
+            self._settings = Settings.load(resolve_state_home(self._options.get("state_home")))
+        return getattr(self._settings, name)
+
+    def _key(self) -> str | None:
+        if given := self._options.get("api_key"):
+            return given
+        configured = self._setting("api_key")
+        return None if configured is None else configured.get_secret_value()
+
+    def _secrets(self) -> tuple[str, ...]:
+        key = self._key()
+        return (key,) if key else ()
+
+
+def title_of(text: str) -> str:
+    """Return a session's title from its first message: one line, at most 80 characters."""
+    line = " ".join(text[: TITLE_LIMIT * 8].split())
+    return line if len(line) <= TITLE_LIMIT else line[: TITLE_LIMIT - 1].rstrip() + "…"
+
+
+def _origin(endpoint: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(endpoint)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or default

@@ -1,0 +1,183 @@
+"""Errors of the SDK, beside those of the packages below it, which pass through as they are.
+
+    SessionsError                     `hint` says what to do next
+    ├── RunFailed                     a run ended as failed; its input and its effects are stored
+    ├── ProviderError                 a provider could not answer; `error_type` is stable
+    ├── ProviderUnknown               no provider has that name (LookupError)
+    ├── ProviderUnavailable           its package, key or endpoint is missing (RuntimeError)
+    ├── EndpointChanged               the history would go to another origin than it came from
+    ├── ReferenceNotFound             no session or run fits (LookupError)
+    ├── ReferenceAmbiguous            several fit; `candidates` names them (LookupError)
+    ├── NoActiveSession               asked of "the active session" when there is none (LookupError)
+    ├── InputInvalid                  there is nothing to send to the model (ValueError)
+    ├── ToolDefinitionInvalid         a function cannot be offered as a tool (TypeError)
+    ├── AgentClosed                   the agent was closed before this call (RuntimeError)
+    └── SettingsInvalid               a setting cannot be used (ValueError)
+
+Messages name the object and the way out, never content, keys or raw provider responses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _revive(cls: type[SessionsError], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class SessionsError(Exception):
+    """Base of all errors of this package."""
+
+    hint: str | None
+
+    def __init__(self, message: str, *, hint: str | None = None, **facts: Any) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.__dict__.update(facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive pickling although constructors take keywords."""
+        return (_revive, (type(self), self.args, self.__dict__.copy()))
+
+
+class RunFailed(SessionsError):
+    """A run ended as failed. By the time it is raised everything that happened is stored.
+
+    The provider's or tool's own exception is the cause (`__cause__`).
+    """
+
+    def __init__(
+        self, *, run_id: str, session_id: str, error_type: str, retryable: bool, stored: bool = True
+    ) -> None:
+        kept = (
+            "Your message and this failed run are saved."
+            if stored
+            else "The failure could not be saved; the next start finds it as interrupted."
+        )
+        super().__init__(
+            f"The run {run_id[-8:]} of session {session_id[-8:]} failed: {error_type}. {kept}",
+            hint=f"See what happened: tinyagent sessions show {session_id[-8:]}"
+            + ("; trying again may well succeed." if retryable else "."),
+        )
+        self.run_id = run_id
+        self.session_id = session_id
+        self.error_type = error_type
+        self.retryable = retryable
+
+
+class ProviderError(SessionsError):
+    """A provider could not answer.
+
+    `error_type` is one of provider.auth, provider.rate_limit, provider.timeout,
+    provider.unavailable and provider.bad_response. `status` is the HTTP status where there was
+    one, `retry_after_s` what the service asked for, in seconds.
+    """
+
+    def __init__(  # noqa: D417 - the class docstring describes the facts
+        self,
+        message: str,
+        *,
+        error_type: str,
+        retryable: bool = False,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.error_type = error_type
+        self.retryable = retryable
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class ProviderUnknown(SessionsError, LookupError):
+    """No provider has the name `name`; `known` lists those that exist."""
+
+    def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(
+            f"There is no provider named {name!r}.",
+            hint=f"Choose one of: {', '.join(known)}.",
+        )
+        self.name = name
+        self.known = known
+
+
+class ProviderUnavailable(SessionsError, RuntimeError):
+    """A provider exists but cannot be used here: `name`, and what is missing in `missing`."""
+
+    def __init__(self, name: str, *, missing: str, hint: str) -> None:
+        super().__init__(f"The provider {name!r} cannot be used: {missing}.", hint=hint)
+        self.name = name
+        self.missing = missing
+
+
+class EndpointChanged(SessionsError):
+    """The session's history went to `stored`; the configured endpoint `current` is elsewhere."""
+
+    def __init__(self, *, session_id: str, stored: str | None, current: str | None) -> None:
+        super().__init__(
+            f"Session {session_id[-8:]} was held with {stored or 'a provider in this process'}, "
+            f"but the endpoint is now {current or 'in this process'}. Nothing was sent.",
+            hint="Send its history there with accept_endpoint=True (--accept-endpoint).",
+        )
+        self.session_id = session_id
+        self.stored = stored
+        self.current = current
+
+
+class ReferenceNotFound(SessionsError, LookupError):
+    """No object fits `reference`."""
+
+    def __init__(self, reference: str, *, kind: str = "session", hint: str | None = None) -> None:
+        super().__init__(
+            f"No {kind} fits {reference!r} in this workspace.",
+            hint=hint or "List what there is with: tinyagent sessions list",
+        )
+        self.reference = reference
+        self.kind = kind
+
+
+class ReferenceAmbiguous(SessionsError, LookupError):
+    """Several objects fit `reference`; `candidates` are their (id, title)."""
+
+    def __init__(
+        self, reference: str, *, candidates: tuple[tuple[str, str | None], ...], kind: str
+    ) -> None:
+        listed = ", ".join(f"{key[-8:]} ({title or 'untitled'})" for key, title in candidates[:5])
+        more = f" and {len(candidates) - 5} more" if len(candidates) > 5 else ""  # noqa: PLR2004 - as many as fit a line
+        super().__init__(
+            f"{len(candidates)} {kind}s fit {reference!r}: {listed}{more}.",
+            hint="Use more of the id's last digits, or the whole id.",
+        )
+        self.reference = reference
+        self.candidates = candidates
+        self.kind = kind
+
+
+class NoActiveSession(SessionsError, LookupError):
+    """Something was asked of the active session, and none is active."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No session is active.", hint="Name one, or make one active with create or resume."
+        )
+
+
+class InputInvalid(SessionsError, ValueError):
+    """What was given as the user's message cannot be one; nothing was stored."""
+
+
+class ToolDefinitionInvalid(SessionsError, TypeError):
+    """A function cannot be offered to a model as a tool."""
+
+
+class AgentClosed(SessionsError, RuntimeError):
+    """The agent was closed before this call."""
+
+
+class SettingsInvalid(SessionsError, ValueError):
+    """A setting, flag or line of the configuration file cannot be used."""

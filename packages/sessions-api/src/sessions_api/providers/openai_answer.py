@@ -1,0 +1,247 @@
+"""What comes back: one chat completion, whole or in pieces, as deltas and a `ModelReply`.
+
+Owns the incoming half of the wire format and no I/O. Invariant: a completion and a stream that
+say the same thing become the same reply, and nothing is made up: a number that was not reported
+is None, arguments are the exact text that came.
+
+Must not: import the `openai` package, or let content into an error.
+Source: OpenAI API reference, "The chat completion object" and "… chunk object", and the
+reasoning and tool-call extensions that compatible services document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
+from sessions_api.providers.openai_request import pack_provider_data
+from state_store import ToolCall, Usage
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_MESSAGE_FIELDS = frozenset(
+    # The second line is for the reader of an answer only; services do not want it back.
+    {"role", "content", "refusal", "tool_calls", "function_call", *_REASONING_FIELDS}
+    | {"annotations", "audio"}
+)
+_CALL_FIELDS = frozenset({"id", "type", "index", "function"})
+
+
+class AnswerMalformed(ValueError):
+    """The answer is not a chat completion; the message says what is wrong, never what it holds."""
+
+
+class AnswerCutShort(ValueError):
+    """The stream ended in an orderly way before the model had finished."""
+
+
+class FailureReported(Exception):
+    """The service sent an error in place of an answer; `status` is its code if it is an HTTP one.
+
+    `status` is None otherwise.
+    """
+
+    def __init__(self, status: int | None) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Answer:
+    """Collects one answer. Feed it a whole completion, or each chunk in order, then take `reply`.
+
+    For one answer, one thread.
+    """
+
+    def __init__(self, *, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_field: str | None = None
+        self._calls: list[_Call] = []
+        self._extras: dict[str, Any] = {}
+        self._usage = Usage()
+        self._finish_reason: str | None = None
+
+    def feed_completion(self, payload: object) -> None:
+        """Take a whole completion; raise `AnswerMalformed` or `FailureReported`."""
+        if isinstance(payload, str):  # a service that forgot to say that it sends JSON
+            payload = json.loads(payload)
+        choice = self._choice(_object(payload, "the answer"))
+        if choice is None:
+            raise AnswerMalformed("it has no choices")
+        self._take(_object(choice.get("message"), "the message"), whole=True)
+
+    def feed_chunk(self, payload: object) -> list[Delta]:
+        """Take a chunk of a stream and return the new pieces; errors as in `feed_completion`."""
+        choice = self._choice(_object(payload, "a chunk of the stream"))
+        if choice is None or choice.get("delta") is None:
+            return []
+        return self._take(_object(choice["delta"], "a delta"), whole=False)
+
+    def reply(self, *, streamed: bool) -> ModelReply:
+        """Return the answer. A stream without a finish reason raises `AnswerCutShort`."""
+        if streamed and self._finish_reason is None:
+            raise AnswerCutShort
+        calls = tuple(call.finished() for call in self._calls)
+        return ModelReply(
+            content="".join(self._text) if self._text else None,
+            reasoning_content="".join(self._reasoning) or None,
+            tool_calls=calls,
+            usage=self._usage,
+            finish_reason=self._finish_reason,
+            provider_data=pack_provider_data(
+                endpoint=self._endpoint,
+                reasoning_field=self._reasoning_field,
+                message=self._extras,
+                tool_calls=[call.extras for call in self._calls],
+            ),
+        )
+
+    def _choice(self, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        _raise_reported(payload)
+        if payload.get("usage") is not None:
+            self._usage = _usage(_object(payload["usage"], "the usage"))
+        for item in _list(payload.get("choices"), "the choices"):
+            choice = _object(item, "a choice")
+            if choice.get("index") in (None, 0):
+                _raise_reported(choice)
+                self._finish_reason = (
+                    _text(choice.get("finish_reason"), "the finish reason") or self._finish_reason
+                )
+                return choice
+        return None
+
+    def _take(self, message: Mapping[str, Any], *, whole: bool) -> list[Delta]:
+        deltas: list[Delta] = []
+        for field in _REASONING_FIELDS:
+            if reasoning := _text(message.get(field), "the reasoning"):
+                self._reasoning.append(reasoning)
+                self._reasoning_field = field
+                deltas.append(ReasoningDelta(text=reasoning))
+                break  # some services send the same text under both names
+        text = _content(message.get("content"))
+        if text is None:
+            text = _text(message.get("refusal"), "the refusal")
+        if text is not None:
+            self._text.append(text)
+            if text:
+                deltas.append(TextDelta(text=text))
+        for position, item in enumerate(_list(message.get("tool_calls"), "the tool calls")):
+            fragment = _object(item, "a tool call")
+            index = position if whole else fragment.get("index")
+            self._call_for(index, fragment).add(fragment)
+        _merge(self._extras, message, _MESSAGE_FIELDS)
+        return deltas
+
+    def _call_for(self, index: object, fragment: Mapping[str, Any]) -> _Call:
+        """Find the call that a fragment continues, or begin one.
+
+        Services that leave the index out, or send 0 for all, tell calls apart by their ids.
+        """
+        new_id = fragment.get("id")
+        if index is None:
+            call = self._calls[-1] if self._calls else None
+            if call and not new_id and _function(fragment).get("name"):
+                call = None
+        else:
+            call = next((call for call in reversed(self._calls) if call.index == index), None)
+        if call is None or (new_id and call.id != new_id):
+            call = _Call(index)
+            self._calls.append(call)
+        return call
+
+
+class _Call:
+    def __init__(self, index: object) -> None:
+        self.index = index
+        self.id = ""
+        self.extras: dict[str, Any] = {}
+        self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, fragment: Mapping[str, Any]) -> None:
+        function = _function(fragment)
+        self.id = self.id or _text(fragment.get("id"), "a tool call's id") or ""
+        self._name = self._name or _text(function.get("name"), "a tool's name") or ""
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # not the format, but what some local servers send
+            arguments = json.dumps(arguments)
+        self._arguments.append(_text(arguments, "a tool call's arguments") or "")
+        _merge(self.extras, fragment, _CALL_FIELDS)
+
+    def finished(self) -> ToolCall:
+        if not self._name:
+            raise AnswerMalformed("a tool call names no tool")
+        return ToolCall(id=self.id, name=self._name, arguments="".join(self._arguments))
+
+
+def _function(fragment: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = fragment.get("function")
+    return {} if function is None else _object(function, "a tool call's function")
+
+
+def _merge(extras: dict[str, Any], piece: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Add the unknown fields of *piece*: text and lists grow, anything else is replaced."""
+    for name, value in piece.items():
+        if name in known or value is None:
+            continue
+        before: Any = extras.get(name)
+        grows = type(before) is type(value) and isinstance(value, str | list)
+        extras[name] = before + value if grows else value
+
+
+def _raise_reported(payload: Mapping[str, Any]) -> None:
+    error = payload.get("error")
+    if error:
+        raise FailureReported(http_status(error.get("code") if isinstance(error, dict) else None))
+
+
+def http_status(code: object) -> int | None:
+    """Read an error code as an HTTP error status; None when it is a name or something else."""
+    try:
+        status = int(code) if isinstance(code, int | str) else 0
+    except ValueError:
+        return None
+    return status if 400 <= status <= 599 else None  # noqa: PLR2004 - the error range of HTTP
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    def tokens(name: str, details: str | None = None) -> int | None:
+        holder = usage if details is None else usage.get(details)
+        count = holder.get(name) if isinstance(holder, dict) else None
+        return count if type(count) is int and count >= 0 else None
+
+    return Usage(
+        input_tokens=tokens("prompt_tokens"),
+        output_tokens=tokens("completion_tokens"),
+        cached_input_tokens=tokens("cached_tokens", "prompt_tokens_details"),
+        reasoning_tokens=tokens("reasoning_tokens", "completion_tokens_details"),
+    )
+
+
+def _content(content: object) -> str | None:
+    if not isinstance(content, list):
+        return _text(content, "the content")
+    parts = [_object(part, "a part of the content") for part in content]
+    return "".join(_text(part.get("text"), "a part's text") or "" for part in parts)
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise AnswerMalformed(f"{what} is not an object")
+    return value
+
+
+def _list(value: object, what: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise AnswerMalformed(f"{what} are not a list")
+    return value
+
+
+def _text(value: object, what: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise AnswerMalformed(f"{what} is not text")
+    return value

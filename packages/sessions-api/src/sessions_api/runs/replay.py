@@ -1,0 +1,124 @@
+"""What a provider is sent, computed from what is committed.
+
+A pure function of the rows of one session: originals of completed runs that are not undone, and
+messages without a run, in order; a summary in place of the range that it covers. Invariants: every
+tool call is followed at once by exactly one result, in call order; nothing is orphaned; the same
+rows give the same answer, and stored messages are never changed. Failed runs are not replayed.
+
+Calls and results are paired by position: a result answers the nearest preceding unanswered call
+with its id, because providers reuse ids and leave them empty. A call without a result gets one
+that says so; a result without a call, or a second one, is left out (it stays stored and visible).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from state_store import Message, Run, ToolCall, ToolExecution
+
+from sessions_api.providers.base import ModelMessage
+
+MISSING_RESULT = "Error: this call was interrupted and its result is unknown."
+
+
+def replay(
+    messages: Iterable[Message], runs: Iterable[Run], executions: Iterable[ToolExecution] = ()
+) -> tuple[ModelMessage, ...]:
+    """Return the request messages of the session that the arguments are all the rows of."""
+    return paired(to_model(message) for message in context(messages, runs, executions))
+
+
+def context(
+    messages: Iterable[Message], runs: Iterable[Run], executions: Iterable[ToolExecution] = ()
+) -> tuple[Message, ...]:
+    """Return the stored messages that a request is made from, in its order."""
+    replayed_runs = {run.id for run in runs if run.status == "completed" and run.undone_at is None}
+    counted = [
+        message for message in messages if message.run_id is None or message.run_id in replayed_runs
+    ]
+    return tuple(_with_summaries(_in_call_order(counted, executions)))
+
+
+def _in_call_order(
+    messages: Iterable[Message], executions: Iterable[ToolExecution]
+) -> list[Message]:
+    """Move results, stored as tools finished, into the order of their calls.
+
+    The rows know which result is whose even where the provider's ids are empty or all the same.
+    """
+    place = {one.result_seq: (one.call_seq, one.call_index + 1) for one in executions}
+    return sorted(messages, key=lambda message: place.get(message.seq, (message.seq, 0)))
+
+
+def _with_summaries(messages: Sequence[Message]) -> list[Message]:
+    """Put each stand-in where the range that it covers begins, and leave that range out.
+
+    Of stand-ins whose ranges overlap the latest one counts.
+    """
+    chosen: list[tuple[int, int, Message]] = []
+    for message in reversed(messages):
+        if message.kind != "original" and message.covers is not None:
+            first, last = message.covers
+            if not any(first <= end and start <= last for start, end, _ in chosen):
+                chosen.append((first, last, message))
+    begins = {first: message for first, _, message in chosen}
+    kept: list[Message] = []
+    for message in messages:
+        if message.kind != "original":
+            continue
+        if stand_in := begins.get(message.seq):
+            kept.append(stand_in)
+        if not any(first <= message.seq <= last for first, last, _ in chosen):
+            kept.append(message)
+    return kept
+
+
+def to_model(message: Message) -> ModelMessage:
+    """Return *message* as a request carries it."""
+    return ModelMessage(
+        role=message.role,
+        content=message.content,
+        reasoning_content=message.reasoning_content,
+        tool_calls=message.tool_calls or None,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+        parts=message.parts,
+        provider_data=message.provider_data,
+    )
+
+
+def paired(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
+    """Return *messages* with each assistant's calls answered at once, once, and in call order.
+
+    Idempotent: a legal history comes back as it is.
+    """
+    kept = list(messages)
+    answers: dict[tuple[int, int], ModelMessage] = {}
+    unanswered: list[tuple[int, int, str]] = []  # (position of the message, index, call id)
+    for position, message in enumerate(kept):
+        for index, call in enumerate(message.tool_calls or ()):
+            unanswered.append((position, index, call.id))
+        if message.role == "tool":
+            fitting = [one for one in unanswered if one[2] == (message.tool_call_id or "")]
+            if fitting:
+                # Of the nearest message the first such call: results come in call order.
+                answered = min(fitting, key=lambda one: (-one[0], one[1]))
+                unanswered.remove(answered)
+                answers[answered[:2]] = message
+    legal: list[ModelMessage] = []
+    for position, message in enumerate(kept):
+        if message.role == "tool":
+            continue
+        legal.append(message)
+        legal += [
+            answers.get((position, index)) or missing_result(call)
+            for index, call in enumerate(message.tool_calls or ())
+        ]
+    return tuple(legal)
+
+
+def missing_result(call: ToolCall) -> ModelMessage:
+    """Return the result that stands for one that never came."""
+    return ModelMessage(
+        role="tool", content=MISSING_RESULT, tool_call_id=call.id, name=call.name or None
+    )

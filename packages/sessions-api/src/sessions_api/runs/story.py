@@ -1,0 +1,205 @@
+"""What the journal is told about one run.
+
+Owns the translation of a run's steps into journal events. Invariant: facts alone, never text; a
+line that could not be written is counted and the run goes on. `head` is where the session's file
+stood after this run's last line; the run row keeps it, so that a cut tail shows.
+
+Without a journal (nothing is kept of an ephemeral conversation) every call does nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import run_journal as journal_events
+from run_journal import ErrorType, Phase, ReplayPolicy, ToolOutcome, stack_of, type_names_of
+
+from sessions_api.errors import ProviderError
+from sessions_api.failures import error_type_of, retryable
+
+if TYPE_CHECKING:
+    from run_journal import Event, Journal
+    from state_store import Message, Run
+    from state_store import ReplayPolicy as StoredPolicy
+
+    from sessions_api.providers.base import ModelReply, ModelRequest
+    from sessions_api.runs.machine import ToolResult
+    from sessions_api.runs.recorder import RunPlan
+
+
+class RunStory:
+    """The journal lines of one run, in the order in which its steps were committed."""
+
+    def __init__(self, journal: Journal | None, plan: RunPlan) -> None:
+        self._journal = journal
+        self._plan = plan
+        self._attempt = 0
+        self._asked_at = 0.0
+        self._ended = False
+        self.head: tuple[int, str] | None = None
+        self.lost_count = 0
+
+    def _tell(self, event: Event, *, duration_ms: int | None = None) -> None:
+        if self._journal is None:
+            return
+        head = self._journal.write(event, duration_ms=duration_ms)
+        if head is None:
+            self.lost_count += 1
+        else:
+            self.head = (head.seq, head.chain)
+
+    def started(self, run: Run, *, created: bool) -> None:
+        """The input and the pending run are committed, the session too when it is new."""
+        plan = self._plan
+        if created:
+            self._tell(
+                journal_events.SessionCreated(
+                    session_id=run.session_id, provider=plan.provider, model=plan.model
+                )
+            )
+        self._tell(
+            journal_events.RunStarted(
+                session_id=run.session_id,
+                run_id=run.id,
+                provider=plan.provider,
+                model=plan.model,
+                retry_of=plan.retry_of,
+                message_bytes=_bytes(plan.text),
+            )
+        )
+
+    def requested(self, request: ModelRequest) -> None:
+        """A request is about to be sent."""
+        self._attempt += 1
+        self._asked_at = time.monotonic()
+        self._tell(
+            journal_events.ProviderRequested(
+                session_id=self._plan.session_id,
+                run_id=self._plan.run_id,
+                provider=self._plan.provider,
+                model=self._plan.model,
+                attempt=self._attempt,
+                message_count=len(request.messages),
+                tool_count=len(request.tools),
+            )
+        )
+
+    def responded(self, reply: ModelReply) -> None:
+        """A whole reply arrived; nothing of it is committed yet."""
+        usage = reply.usage
+        self._tell(
+            journal_events.ProviderResponded(
+                session_id=self._plan.session_id,
+                run_id=self._plan.run_id,
+                provider=self._plan.provider,
+                model=self._plan.model,
+                attempt=self._attempt,
+                finish_reason=reply.finish_reason,
+                tool_call_count=len(reply.tool_calls),
+                response_bytes=_bytes(reply.content),
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_input_tokens=usage.cached_input_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+            ),
+            duration_ms=self._since_asked(),
+        )
+
+    def provider_failed(self, error: Exception) -> None:
+        """A request brought no usable reply."""
+        self._tell(
+            journal_events.ProviderFailed(
+                session_id=self._plan.session_id,
+                run_id=self._plan.run_id,
+                provider=self._plan.provider,
+                model=self._plan.model,
+                attempt=self._attempt,
+                error_type=ErrorType(error_type_of(error)),
+                http_status=_http_status(error),
+                retryable=retryable(error),
+                exception_types=type_names_of(error),
+                stack=stack_of(error),
+            ),
+            duration_ms=self._since_asked(),
+        )
+
+    def tools_started(self, message: Message, policies: Sequence[StoredPolicy]) -> None:
+        """The calls that *message* carries are committed as started."""
+        calls = message.tool_calls or ()
+        for index, (call, policy) in enumerate(zip(calls, policies, strict=True)):
+            self._tell(
+                journal_events.ToolStarted(
+                    session_id=self._plan.session_id,
+                    run_id=self._plan.run_id,
+                    tool=call.name,
+                    call_seq=message.seq,
+                    call_index=index,
+                    replay=ReplayPolicy(policy),
+                    argument_bytes=_bytes(call.arguments),
+                )
+            )
+
+    def tool_finished(self, result: ToolResult, call_seq: int) -> None:
+        """One result is committed."""
+        self._tell(
+            journal_events.ToolFinished(
+                session_id=self._plan.session_id,
+                run_id=self._plan.run_id,
+                tool=result.call.name,
+                outcome=ToolOutcome(result.outcome),
+                call_seq=call_seq,
+                call_index=result.index,
+                result_bytes=_bytes(result.content),
+                error_type=None if result.error_type is None else ErrorType(result.error_type),
+            ),
+            duration_ms=result.duration_ms,
+        )
+
+    def ended(self, run: Run, failure: BaseException | None, *, duration_ms: int) -> None:
+        """The run's end is committed; its last line, and told once."""
+        if self._ended or run.status == "pending":
+            return
+        self._ended = True
+        usage = run.usage
+        if run.status == "completed":
+            self._tell(
+                journal_events.RunCompleted(
+                    session_id=run.session_id,
+                    run_id=run.id,
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
+                    cached_input_tokens=usage.cached_input_tokens,
+                    reasoning_tokens=usage.reasoning_tokens,
+                ),
+                duration_ms=duration_ms,
+            )
+            return
+        self._tell(
+            journal_events.RunFailed(
+                session_id=run.session_id,
+                run_id=run.id,
+                phase=Phase.COMMIT,
+                error_type=ErrorType(run.error_type or ErrorType.INTERNAL),
+                http_status=None if failure is None else _http_status(failure),
+                exception_types=() if failure is None else type_names_of(failure),
+                stack=() if failure is None else stack_of(failure),
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_input_tokens=usage.cached_input_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+            ),
+            duration_ms=duration_ms,
+        )
+
+    def _since_asked(self) -> int:
+        return round((time.monotonic() - self._asked_at) * 1000)
+
+
+def _bytes(text: str | None) -> int:
+    return len(text.encode("utf-8", "replace")) if text else 0
+
+
+def _http_status(error: BaseException) -> int | None:
+    return error.status if isinstance(error, ProviderError) else None

@@ -1,0 +1,120 @@
+"""Calling one tool, and what every way of ending means.
+
+Owns the step from a call to its `ToolResult`: unknown tool, bad arguments, an exception, a
+time-out and a good answer each become one text for the model and one outcome. Invariant: nothing
+that a tool does, raises or returns fails the run.
+
+Synchronous tools run in daemon threads: a thread of a pool is joined at exit, so that Ctrl-C
+would wait for the slowest tool. A thread cannot be stopped, so a synchronous tool that timed out
+is `unknown`: it may still be at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from state_store import ToolCall, ToolOutcome
+
+from sessions_api.runs.machine import ToolResult
+from sessions_api.runs.tools import Tool, ToolArgumentsInvalid, result_text
+
+T = TypeVar("T")
+
+
+def in_daemon_thread(function: Callable[[], T], *, name: str) -> Future[T]:
+    """Run *function* in a daemon thread, with the caller's context variables."""
+    future: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            value = context.run(function)
+        except BaseException as error:  # noqa: BLE001 - whatever it was belongs to the waiter
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return future
+
+
+class Call:
+    """One tool call under way. Make it, run it by `call_sync` or `call_async`, once."""
+
+    def __init__(self, tools: Mapping[str, Tool], index: int, call: ToolCall) -> None:
+        self.index = index
+        self.call = call
+        self._tool = tools.get(call.name)
+        self._began = time.monotonic()
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the call may take; None for ever."""
+        return self._tool.timeout_s if self._tool else None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs on an event loop."""
+        return self._tool is not None and self._tool.is_async
+
+    def call_sync(self) -> ToolResult:
+        """Run the call here and now; an asynchronous tool gets an event loop of its own."""
+        if self.is_async:
+            return asyncio.run(self.call_async())
+        try:
+            tool, arguments = self._prepared()
+            return self._good(tool(**arguments))
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+            return self._bad(error)
+
+    async def call_async(self) -> ToolResult:
+        """Run the call on this event loop; a time-out cancels it."""
+        limit = asyncio.timeout(self.timeout_s)
+        try:
+            tool, arguments = self._prepared()
+            async with limit:
+                value = await tool(**arguments)
+            return self._good(value)
+        except TimeoutError as error:
+            return self.timed_out("error") if limit.expired() else self._bad(error)
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+            return self._bad(error)
+
+    def timed_out(self, outcome: ToolOutcome) -> ToolResult:
+        """Return what stands for a call that took longer than it may."""
+        still = "; it may still be running" if outcome == "unknown" else ""
+        return self._result(
+            f"Error: {self.call.name} timed out after {self.timeout_s:g} s{still}.",
+            outcome,
+            "tool.timeout",
+        )
+
+    def _prepared(self) -> tuple[Tool, dict[str, Any]]:
+        if self._tool is None:
+            raise ToolArgumentsInvalid(f"there is no tool named {self.call.name!r}")
+        return self._tool, self._tool.parse(self.call.arguments)
+
+    def _good(self, value: Any) -> ToolResult:
+        return self._result(result_text(value), "ok", None)
+
+    def _bad(self, error: Exception) -> ToolResult:
+        said = str(error)
+        if not isinstance(error, ToolArgumentsInvalid):
+            said = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        return self._result(f"Error: {said}", "error", "tool.error")
+
+    def _result(self, content: str, outcome: ToolOutcome, error_type: str | None) -> ToolResult:
+        return ToolResult(
+            index=self.index,
+            call=self.call,
+            content=content,
+            outcome=outcome,
+            error_type=error_type,
+            duration_ms=round((time.monotonic() - self._began) * 1000),
+        )

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sessions_api.errors import ProviderUnavailable
+from sessions_api.providers.base import (
+    Delta,
+    ModelMessage,
+    ModelReply,
+    ModelRequest,
+    StreamingProvider,
+)
+from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
+from wire_server import Turn, WireServer
+
+Ask = Callable[..., list[Delta | ModelReply]]
+
+KEY = "sk-" + "made-up-for-tests-0123456789"
+HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
+
+
+def test_both_faces_are_streaming_providers(wire: WireServer) -> None:
+    """They satisfy the protocol, also for the type checker."""
+    providers: list[StreamingProvider] = [
+        OpenAIProvider(base_url=wire.base_url),
+        AsyncOpenAIProvider(base_url=wire.base_url),
+    ]
+    for provider in providers:
+        assert isinstance(provider, StreamingProvider)
+        assert (provider.name, provider.endpoint) == ("openai", wire.base_url)
+
+
+def test_the_endpoint_shows_no_credentials(wire: WireServer) -> None:
+    """It is stored with the session, so what is secret in an address is left out."""
+    address = f"https://ann:{KEY}@example.org:8443/v1/?key={KEY}#{KEY}"
+    assert OpenAIProvider(base_url=address).endpoint == "https://example.org:8443/v1"
+
+
+def test_a_key_for_openai_goes_to_no_other_service(
+    ask: Ask, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A local server gets a placeholder although OPENAI_API_KEY is set."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    wire.script(Turn(text="hi"), Turn(text="hi"))
+    ask(HELLO)
+    assert KEY not in str(wire.requests[0])
+    monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+    ask(HELLO, base_url=None)
+    assert wire.requests[1].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("provider", [OpenAIProvider, AsyncOpenAIProvider])
+def test_a_missing_key_for_openai_is_named(
+    wire: WireServer, monkeypatch: pytest.MonkeyPatch, provider: Callable[..., Any]
+) -> None:
+    """Nothing is asked before there is a key, and the error says where to put it."""
+    with pytest.raises(ProviderUnavailable) as caught:
+        provider()
+    assert "TINYAGENT_API_KEY" in str(caught.value.hint)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert provider().endpoint == "https://api.openai.com/v1"
+    assert KEY not in repr(provider())
+
+
+@pytest.mark.parametrize("address", ["localhost:11434", "ftp://x/v1", "http://", "http://x:port"])
+def test_an_address_that_is_none_is_refused(wire: WireServer, address: str) -> None:
+    """The mistake shows before a conversation begins."""
+    with pytest.raises(ProviderUnavailable) as caught:
+        OpenAIProvider(base_url=address)
+    assert "TINYAGENT_BASE_URL" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_without_a_model_is_refused(ask: Ask, wire: WireServer, *, stream: bool) -> None:
+    """It asks for one in place of guessing, and sends nothing."""
+    with pytest.raises(ProviderUnavailable) as caught:
+        ask(ModelRequest(model=None), stream=stream)
+    assert "TINYAGENT_MODEL" in str(caught.value.hint)
+    assert wire.requests == []
+
+
+def test_a_missing_package_is_named_with_the_way_out(
+    wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra can be absent; the error says how to install it."""
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ProviderUnavailable) as caught:
+        OpenAIProvider(base_url=wire.base_url)
+    assert "--extra openai" in str(caught.value.hint)
+
+
+def test_the_package_is_not_imported_before_the_first_request() -> None:
+    """Choosing the provider keeps a light command light."""
+    code = (
+        "import sys; from sessions_api.providers.openai import OpenAIProvider\n"
+        "OpenAIProvider(base_url='http://localhost/v1')\n"
+        "sys.exit('openai' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -1,0 +1,80 @@
+"""The asynchronous face of `SqliteStore`: the same names and meanings, with `await`.
+
+A list of declarations and no logic: every method is the synchronous one, performed in the one
+thread that owns the connection. What a cancellation means is written in `state_store.threads`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from state_store.sqlite.store import SqliteStore
+from state_store.threads import OwnedThread, hop, iterate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+    from types import TracebackType
+
+
+class AsyncSqliteStore:
+    """`SqliteStore` for a running event loop; usable from several loops in turn."""
+
+    def __init__(self, core: SqliteStore, thread: OwnedThread) -> None:
+        self._core = core
+        self._thread = thread
+
+    @classmethod
+    async def open(cls, path: Path, *, workspace_id: str, **options: Any) -> Self:
+        """Open the database at *path*; see `SqliteStore.open` for the *options*."""
+        thread = OwnedThread("state-store")
+        try:
+            core = await thread.call(SqliteStore.open, path, workspace_id=workspace_id, **options)
+        except BaseException:
+            thread.close()
+            raise
+        return cls(core, thread)
+
+    create_session = hop(SqliteStore.create_session)
+    get_session = hop(SqliteStore.get_session)
+    find_sessions = hop(SqliteStore.find_sessions)
+    list = hop(SqliteStore.list)
+    update_session = hop(SqliteStore.update_session)
+    close_session = hop(SqliteStore.close_session)
+    archive_session = hop(SqliteStore.archive_session)
+    delete = hop(SqliteStore.delete)
+    begin_run = hop(SqliteStore.begin_run)
+    start_tools = hop(SqliteStore.start_tools)
+    finish_tool = hop(SqliteStore.finish_tool)
+    complete_run = hop(SqliteStore.complete_run)
+    fail_run = hop(SqliteStore.fail_run)
+    get_run = hop(SqliteStore.get_run)
+    recover = hop(SqliteStore.recover)
+    messages = hop(SqliteStore.messages)
+    last_messages = hop(SqliteStore.last_messages)
+    runs = hop(SqliteStore.runs)
+    tool_executions = hop(SqliteStore.tool_executions)
+    save = hop(SqliteStore.save)
+    load = hop(SqliteStore.load)
+
+    async def export_messages(self, session_id: str) -> AsyncIterator[bytes]:
+        """Stream the originals as JSON lines, a page's worth for each hop."""
+        lines = await self._thread.call(self._core.export_messages, session_id)
+        async for line in iterate(lines, self._thread):
+            yield line
+
+    async def close(self) -> None:
+        """Close the store and let its thread end. Doing it twice does nothing."""
+        await self._thread.call(self._core.close)
+        self._thread.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

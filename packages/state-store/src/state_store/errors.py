@@ -1,0 +1,225 @@
+"""Errors of the store.
+
+    StateStoreError                 `hint` says what to do next
+    ├── StoreUnavailable            cannot be opened, read or written now (OSError)
+    │   ├── StoreFull               no space left; what was acknowledged is safe
+    │   └── WalUnsupported          the filesystem cannot carry WAL mode
+    ├── StoreMissing                there is no database yet (FileNotFoundError)
+    ├── StoreBusy                   another process held the write lock too long (TimeoutError)
+    ├── SessionBusy                 another run of the session is under way (TimeoutError)
+    ├── StoreDamaged                SQLite proved the file corrupt, or it is empty
+    ├── StoreNewer                  written by a newer version of this package
+    ├── StoreForeign                not our database, or another workspace's
+    ├── StoreClosed                 used after close (RuntimeError)
+    ├── StoreForked                 used in a forked child (RuntimeError)
+    ├── SessionNotFound             (LookupError)
+    │   └── SessionWasDeleted       a tombstone says so
+    ├── SessionExists               the id is taken (ValueError)
+    ├── RunNotFound                 (LookupError)
+    ├── RunNotPending               a finish came too late or from a stranger; nothing changed
+    ├── HistoryConflict             a saved state contradicts stored originals (ValueError)
+    └── CursorInvalid               a page cursor that this listing did not give (ValueError)
+
+Messages carry paths and ids, never content or SQL parameters. Facts are attributes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _revive(cls: type[StateStoreError], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class StateStoreError(Exception):
+    """Base of all errors of this package."""
+
+    hint: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive pickling although constructors take keywords."""
+        return (_revive, (type(self), self.args, self.__dict__.copy()))
+
+
+class StoreUnavailable(StateStoreError, OSError):
+    """The database at `path` cannot be opened, read or written now. The file is as it was."""
+
+    def __init__(self, path: Path | str, reason: str, *, hint: str) -> None:
+        super().__init__(f"Cannot use {path}: {reason}.")
+        self.path = str(path)
+        self.reason = reason
+        self.hint = hint
+
+
+class StoreFull(StoreUnavailable):
+    """No space is left for `path`. Everything acknowledged before is safe."""
+
+
+class WalUnsupported(StoreUnavailable):
+    """The filesystem under `path` cannot carry WAL mode, which durability depends on."""
+
+
+class StoreMissing(StateStoreError, FileNotFoundError):
+    """There is no database at `path`, and a reader creates none."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(f"There is no database at {path} yet.")
+        self.path = str(path)
+        self.hint = "It is created by the first conversation in the workspace."
+
+
+class StoreBusy(StateStoreError, TimeoutError):
+    """Another process held the write lock of `path` for longer than `waited_ms`."""
+
+    def __init__(self, path: Path | str, *, waited_ms: int) -> None:
+        super().__init__(f"{path} is locked by another process (waited {waited_ms} ms).")
+        self.path = str(path)
+        self.waited_ms = waited_ms
+        self.hint = "Nothing was written. Try again when the other process is done."
+
+
+class SessionBusy(StateStoreError, TimeoutError):
+    """A run of `session_id` is under way: process `pid` on `host`, `since` (UTC text)."""
+
+    def __init__(
+        self, session_id: str, *, pid: int | None, host: str | None, since: str | None
+    ) -> None:
+        who = f"pid {pid} on {host}" if pid is not None else "a process that cannot be identified"
+        super().__init__(f"Session {session_id[-8:]} is in use by {who} since {since}.")
+        self.session_id = session_id
+        self.pid = pid
+        self.host = host
+        self.since = since
+        self.hint = "Wait for it to end, stop that process, or start a new session."
+
+
+class StoreDamaged(StateStoreError):
+    """The database at `path` is damaged. It was not changed; nothing is put in its place.
+
+    `backup_path` is the newest backup beside it, or None.
+    """
+
+    def __init__(self, path: Path | str, reason: str, *, backup_path: str | None = None) -> None:
+        super().__init__(f"The database {path} is damaged: {reason}.")
+        self.path = str(path)
+        self.reason = reason
+        self.backup_path = backup_path
+        self.hint = (
+            f"Keep the file. The newest backup is {backup_path}."
+            if backup_path
+            else "Keep the file. There is no backup beside it; the run journals are readable still."
+        )
+
+
+class StoreNewer(StateStoreError):
+    """The database has schema `found`, this package knows up to `supported`."""
+
+    def __init__(self, path: Path | str, *, found: int, supported: int) -> None:
+        super().__init__(
+            f"The database {path} has schema version {found}, this program supports {supported}."
+        )
+        self.path = str(path)
+        self.found = found
+        self.supported = supported
+        self.hint = "Upgrade tinyagent; the database was not touched."
+
+
+class StoreForeign(StateStoreError):
+    """The file at `path` is not the expected database: another program's or workspace's."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path} is not this workspace's database: {reason}.")
+        self.path = str(path)
+        self.reason = reason
+        self.hint = "It was not touched. Check TINYAGENT_STATE_HOME, or move the file away."
+
+
+class StoreClosed(StateStoreError, RuntimeError):
+    """The store was closed before this call."""
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed.")
+        self.hint = "Open a new one."
+
+
+class StoreForked(StateStoreError, RuntimeError):
+    """A store was used in a forked child. SQLite connections do not cross a fork."""
+
+    def __init__(self, *, opened_by: int, used_by: int) -> None:
+        super().__init__(f"This store was opened by process {opened_by}, not by {used_by}.")
+        self.opened_by = opened_by
+        self.used_by = used_by
+        self.hint = "Open a store of its own in the child."
+
+
+class SessionNotFound(StateStoreError, LookupError):
+    """No session has the id `session_id`."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"There is no session {session_id}.")
+        self.session_id = session_id
+        self.hint = "List the sessions to see their ids."
+
+
+class SessionWasDeleted(SessionNotFound):
+    """The session was deleted at `deleted_at`; nothing brings it back by accident."""
+
+    def __init__(self, session_id: str, *, deleted_at: str) -> None:
+        StateStoreError.__init__(self, f"Session {session_id} was deleted at {deleted_at}.")
+        self.session_id = session_id
+        self.deleted_at = deleted_at
+        self.hint = "Start a new session."
+
+
+class SessionExists(StateStoreError, ValueError):
+    """A session with the id `session_id` is there already."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} exists already.")
+        self.session_id = session_id
+        self.hint = "Leave the id out to get a new one."
+
+
+class RunNotFound(StateStoreError, LookupError):
+    """No run has the id `run_id`."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id}.")
+        self.run_id = run_id
+        self.hint = "List the session's runs to see their ids."
+
+
+class RunNotPending(StateStoreError):
+    """A write to `run_id` was refused: it is `status` now, or belongs to another owner."""
+
+    def __init__(self, run_id: str, *, status: str) -> None:
+        super().__init__(f"Run {run_id} is {status} already, or belongs to another process.")
+        self.run_id = run_id
+        self.status = status
+        self.hint = "Nothing was changed. The stored run tells how it ended."
+
+
+class HistoryConflict(StateStoreError, ValueError):
+    """A state lacks or changes the stored original at `seq`. Nothing was written."""
+
+    def __init__(self, session_id: str, *, seq: int) -> None:
+        super().__init__(f"The state contradicts message {seq} of session {session_id}.")
+        self.session_id = session_id
+        self.seq = seq
+        self.hint = "Load the session again and append to what is stored, or save under a new id."
+
+
+class CursorInvalid(StateStoreError, ValueError):
+    """A page cursor that this listing did not give."""
+
+    def __init__(self, *, listing: str) -> None:
+        super().__init__(f"This is not a cursor of {listing}.")
+        self.listing = listing
+        self.hint = "Pass the next_cursor of the page before, or none to start over."

@@ -1,0 +1,122 @@
+"""The messages table: appending and reading in order.
+
+Invariant: a message once committed is never changed, and `seq` is 1, 2, 3 … per session in the
+order of commits. Reading is by pages on (session, seq); no read transaction outlives a page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from state_store.clock import to_text
+from state_store.cursor import check_limit, decode_cursor, encode_cursor, fetch_count
+from state_store.records import Message, NewMessage, Page, View
+from state_store.sqlite.rows import MESSAGE_COLUMNS, storable, to_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import apsw
+
+# Every column but the id, in the order in which a record reads them.
+_INSERT = (
+    f"INSERT INTO messages ({MESSAGE_COLUMNS.removeprefix('id, ')}) VALUES"  # noqa: S608 - constants alone
+    " (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_FILTERS: dict[View, str] = {
+    "original": " AND kind = 'original'"
+    # ?1 and not the column: SQLite would look up the runs again for every message.
+    " AND (run_id IS NULL OR run_id NOT IN (SELECT id FROM runs"
+    " WHERE session_id = ?1 AND undone_at IS NOT NULL))",
+    "all": "",
+}
+_PAGE: dict[View, str] = {
+    view: (
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ?1 AND seq > ?2{condition}"  # noqa: S608 - constants alone
+        " ORDER BY seq LIMIT ?3"
+    )
+    for view, condition in _FILTERS.items()
+}
+_LAST = (
+    f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ?1{_FILTERS['original']}"  # noqa: S608 - constants alone
+    " ORDER BY seq DESC LIMIT ?2"
+)
+
+
+def last_seq(connection: apsw.Connection, session_id: str) -> int:
+    """Return the highest seq of the session, 0 when it has no message."""
+    found = connection.execute(
+        "SELECT max(seq) FROM messages WHERE session_id = ?", (session_id,)
+    ).get
+    return found if isinstance(found, int) else 0
+
+
+def append(
+    connection: apsw.Connection,
+    session_id: str,
+    messages: Sequence[NewMessage],
+    *,
+    run_id: str | None,
+    now: datetime,
+    keep_times: bool = False,
+) -> tuple[Message, ...]:
+    """Append *messages* in order and return them as stored.
+
+    With *keep_times* a missing `created_at` stays missing, as an import needs it.
+    """
+    seq = last_seq(connection, session_id)
+    stored = []
+    for message in messages:
+        seq += 1
+        columns = storable(message)
+        created_at = message.created_at or (None if keep_times else now)
+        row = (
+            session_id,
+            seq,
+            run_id,
+            columns.role,
+            columns.content,
+            columns.reasoning_content,
+            columns.tool_calls,
+            columns.tool_call_id,
+            columns.name,
+            message.kind,
+            *(message.covers or (None, None)),
+            columns.parts,
+            columns.provider_data,
+            int(columns.repaired),
+            None if created_at is None else to_text(created_at),
+            None if message.imported_at is None else to_text(message.imported_at),
+        )
+        connection.execute(_INSERT, row)
+        stored.append(to_message((connection.last_insert_rowid(), *row)))
+    return tuple(stored)
+
+
+def page(
+    connection: apsw.Connection,
+    session_id: str,
+    *,
+    view: View,
+    limit: int | None,
+    cursor: str | None,
+) -> Page[Message]:
+    """Return messages in order of seq, at most *limit*, after *cursor*."""
+    listing = f"messages.{view}.{session_id}"
+    after = 0 if cursor is None else decode_cursor(listing, cursor, (int,))[0]
+    bindings: tuple[Any, ...] = (session_id, after, fetch_count(limit))
+    rows = connection.execute(_PAGE[view], bindings).fetchall()
+    more = limit is not None and len(rows) > limit
+    items = tuple(to_message(row) for row in rows[:limit])
+    return Page(
+        items=items,
+        next_cursor=encode_cursor(listing, (items[-1].seq,)) if items and more else None,
+    )
+
+
+def last(connection: apsw.Connection, session_id: str, count: int) -> tuple[Message, ...]:
+    """Return the last *count* originals, in order of seq."""
+    check_limit(count)
+    rows = connection.execute(_LAST, (session_id, count)).fetchall()
+    return tuple(to_message(row) for row in reversed(rows))

@@ -1,0 +1,133 @@
+"""The state home: where everything about workspaces is kept, always outside of them.
+
+It is `TINYAGENT_STATE_HOME`, or `~/.tinyagent`. Directories made here are 0700 from the moment they
+exist, whatever the umask; a state home that somebody else made is used as it is and its mode is
+left alone. Nothing here looks into a workspace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workspace_identity.directory import PRIVATE_DIR_MODE
+from workspace_identity.errors import StateHomeUnusable, WorkspaceIdentityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+STATE_HOME_VARIABLE = "TINYAGENT_STATE_HOME"
+WORKSPACES_DIR = "workspaces"
+LOGS_DIR = "logs"
+RECORD_NAME = "workspace.json"
+
+_HINT = f"set {STATE_HOME_VARIABLE} to a directory on a local disk that you can write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspacePaths:
+    """Where the state of one workspace lives. Only `state_dir` and `journal_dir` surely exist."""
+
+    state_dir: Path
+    record: Path
+    database: Path
+    exports: Path
+    owners: Path
+    journal_dir: Path
+
+    @classmethod
+    def of(cls, state_home: Path, workspace_id: str) -> WorkspacePaths:
+        """Return the paths of *workspace_id*, which must have been validated, in *state_home*."""
+        state_dir = state_home / WORKSPACES_DIR / workspace_id
+        return cls(
+            state_dir=state_dir,
+            record=state_dir / RECORD_NAME,
+            database=state_dir / "state.sqlite3",
+            exports=state_dir / "exports",
+            owners=state_dir / "owners",
+            journal_dir=state_home / LOGS_DIR / workspace_id,
+        )
+
+
+def resolve_state_home(
+    state_home: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None
+) -> Path:
+    """Return the absolute path of the state home; creates and checks nothing.
+
+    The argument comes first, then `TINYAGENT_STATE_HOME`, then `.tinyagent` in the user's home. An
+    empty value counts as none, a leading `~` as the home, a relative path from the current
+    directory. Raises StateHomeUnusable when the user's home cannot be found.
+    """
+    variables = os.environ if environ is None else environ
+    chosen = "" if state_home is None else os.fspath(state_home)
+    chosen = chosen or variables.get(STATE_HOME_VARIABLE, "") or "~/.tinyagent"
+    own_home = variables.get("HOME", "") if os.name == "posix" else ""
+    if own_home and chosen.split("/", 1)[0] == "~":
+        chosen = own_home + chosen[1:]
+    try:
+        path = Path(chosen).expanduser().absolute()
+    except RuntimeError as error:
+        raise _unusable(chosen) from error
+    if "\0" in chosen:
+        raise _unusable(chosen)
+    return path
+
+
+def _unusable(chosen: str) -> StateHomeUnusable:
+    return StateHomeUnusable(
+        f"no usable path for the state home: {chosen!r}", hint=_HINT, state_home=Path(chosen)
+    )
+
+
+def prepare_state_home(state_home: Path) -> None:
+    """Create the state home and its two rooms where they are missing, mode 0700, parents too."""
+    with state_home_errors(state_home):
+        make_private_dir(state_home)
+        for room in (WORKSPACES_DIR, LOGS_DIR):
+            make_private_dir(state_home / room)
+            if not stat.S_ISDIR((state_home / room).lstat().st_mode):
+                raise StateHomeUnusable(
+                    f"{state_home / room} is not a directory of its own",
+                    hint="replace the symbolic link by a directory; "
+                    f"to move all state, set {STATE_HOME_VARIABLE}",
+                    state_home=state_home,
+                )
+
+
+def prepare_rooms(state_home: Path, paths: WorkspacePaths) -> None:
+    """Make sure that the two directories of one workspace exist, mode 0700."""
+    with state_home_errors(state_home):
+        make_private_dir(paths.state_dir)
+        make_private_dir(paths.journal_dir)
+
+
+def make_private_dir(path: Path) -> None:
+    """Create *path* and missing parents, each 0700 from the moment it exists."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_private_dir(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=PRIVATE_DIR_MODE)
+        if stat.S_IMODE(path.lstat().st_mode) != PRIVATE_DIR_MODE:  # the umask took our own bits
+            path.chmod(PRIVATE_DIR_MODE)
+
+
+@contextlib.contextmanager
+def state_home_errors(state_home: Path) -> Iterator[None]:
+    """Turn what the operating system says about the state home into StateHomeUnusable."""
+    try:
+        yield
+    except WorkspaceIdentityError:  # some of ours are an OSError too
+        raise
+    except OSError as error:
+        where = error.filename or state_home
+        raise StateHomeUnusable(
+            f"the state home {state_home} cannot be used: {where}: {error.strerror or error}",
+            hint=_HINT,
+            state_home=state_home,
+        ) from error
