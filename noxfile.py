@@ -53,6 +53,7 @@ def _sync(session: nox.Session, *arguments: str) -> None:
         "uv",
         "sync",
         "--frozen",
+        "--quiet",
         *arguments,
         env={"UV_PROJECT_ENVIRONMENT": session.virtualenv.location},
     )
