@@ -1,0 +1,44 @@
+"""Writing a file that only its owner may read, whole or not at all.
+
+Invariant: until everything is written and on the disk, *path* is what it was before; the new file
+is 0600 from the moment it exists.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def write_private(path: Path, chunks: Iterable[bytes]) -> int:
+    """Write *chunks* to *path*, replacing what is there, and return the number of bytes.
+
+    Returns after the file and its name are on the disk. Raises OSError, and what *chunks*
+    raises; then nothing has changed.
+    """
+    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    byte_count = 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(building, flags, 0o600), "wb") as file:
+            for chunk in chunks:
+                byte_count += file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            building.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return byte_count

@@ -1,0 +1,108 @@
+"""Stored text on its way to a terminal: no power over it, one line where one is meant, cut to fit.
+
+Owns what may be printed of text that others wrote. Invariant: of all control characters only
+newline and tab pass; the others, and those that turn the direction of writing, become visible
+escapes. The stored text and every JSON output stay exact.
+
+Widths are columns of a terminal, not characters: an emoji or an ideograph takes two (Unicode
+Standard Annex 11).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_C0_AND_C1 = (*range(0x20), *range(0x7F, 0xA0))
+_LINES_AND_DIRECTIONS = (0x2028, 0x2029, *range(0x202A, 0x202F))
+_ISOLATES = range(0x2066, 0x206A)
+_POWERLESS = {
+    code: chr(code).encode("unicode_escape").decode("ascii")
+    for code in (*_C0_AND_C1, *_LINES_AND_DIRECTIONS, *_ISOLATES)
+    if chr(code) not in "\n\t"
+}
+MARK = "…"
+
+
+def safe(text: str) -> str:
+    """Return *text* without power over a terminal; newline and tab stay."""
+    return text.replace("\r\n", "\n").translate(_POWERLESS)
+
+
+def one_line(text: str) -> str:
+    """Return *text*, safe, on one line, runs of white space as one space."""
+    return safe(" ".join(text.split()))
+
+
+def width(text: str) -> int:
+    """Return how many columns *text*, which is safe and on one line, takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - 15 ms, for text beyond ASCII alone
+
+    return cell_len(text)
+
+
+def cut(text: str, limit: int) -> str:
+    """Return *text* in at most *limit* columns, with a mark where something was left out."""
+    if width(text) <= limit:
+        return text
+    kept, used = "", 0
+    for letter in text:
+        used += width(letter)
+        if used > limit - 1:
+            break
+        kept += letter
+    return kept.rstrip() + MARK
+
+
+def columns(
+    rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), gap: str = "  "
+) -> list[str]:
+    """Return *rows*, all of one length, as lines with aligned columns; *right* are flush right."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = []
+        for place, (cell, wide) in enumerate(zip(row, widths, strict=True)):
+            fill = " " * (wide - width(cell))
+            cells.append(fill + cell if place in right else cell + fill)
+        lines.append(gap.join(cells).rstrip())
+    return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ink:
+    """Whether what is printed may be coloured, and how."""
+
+    color: bool = False
+
+    def bold(self, text: str) -> str:
+        """Return *text* as a heading."""
+        return f"\x1b[1m{text}\x1b[0m" if self.color else text
+
+    def dim(self, text: str) -> str:
+        """Return *text* as something of less weight."""
+        return f"\x1b[2m{text}\x1b[0m" if self.color else text
+
+    def alarm(self, text: str) -> str:
+        """Return *text* as something that went wrong."""
+        return f"\x1b[31m{text}\x1b[0m" if self.color else text
+
+
+def prints_on_terminal(stream: object) -> bool:
+    """Whether *stream* ends at a terminal; a closed one does not."""
+    isatty = getattr(stream, "isatty", None)
+    try:
+        return bool(isatty and isatty())
+    except ValueError:
+        return False
+
+
+def on_terminal() -> bool:
+    """Whether a person can be asked: standard input and standard error are a terminal."""
+    return prints_on_terminal(sys.stdin) and prints_on_terminal(sys.stderr)

@@ -1,0 +1,94 @@
+"""The commands put together, and the way from arguments to an exit code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessions_api.cli import changing, conversing, exporting, inspecting, journals, listing, places
+from sessions_api.cli.failures import USAGE, UsageInvalid
+from sessions_api.cli.grammar import RootGroup, SessionsGroup
+from sessions_api.cli.listing import Archived, Cursor, Ids, Limit  # noqa: TC001 - Typer reads it
+from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, declared, report
+from sessions_api.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME = "tinyagent"
+
+
+def build() -> typer.Typer:
+    """Return the whole command line."""
+    app = typer.Typer(
+        name=NAME,
+        cls=RootGroup,
+        pretty_exceptions_enable=False,
+        help="Conversations with an AI agent that survive a crash, kept for each project.",
+        epilog="Options may stand before or after the command. Without one it is chat.",
+    )
+    sessions = typer.Typer(cls=SessionsGroup, help="List, show, resume, change and export.")
+    workspace = typer.Typer(help="Which workspace a directory is.", no_args_is_help=True)
+    app.callback()(declared(PLACE, JSON, PROVIDER, RESUME)(_root))
+    sessions.callback()(declared(PLACE, JSON)(_sessions))
+    conversing.add_to(app, sessions=sessions)
+    listing.add_to(sessions)
+    inspecting.add_to(app, sessions=sessions)
+    changing.add_to(sessions)
+    exporting.add_to(sessions)
+    journals.add_to(app)
+    places.add_to(app, workspace=workspace)
+    app.add_typer(sessions, name="sessions")
+    app.add_typer(workspace, name="workspace")
+    return app
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        from sessions_api import __version__  # noqa: PLC0415 - for --version alone
+
+        Output().lines([f"{NAME} {__version__}"])
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it.")
+    ] = False,
+) -> None:
+    """Conversations with an AI agent that survive a crash, kept for each project."""
+
+
+def _sessions(
+    *, limit: Limit = 20, cursor: Cursor = None, archived: Archived = False, ids: Ids = False
+) -> None:
+    """List, show, resume, change and export sessions."""
+
+
+def carry_out(arguments: Sequence[str]) -> int:
+    """Carry out a command line and return its exit code."""
+    before_dashes = list(arguments)[: (*arguments, "--").index("--")]
+    out = Output(json="--json" in before_dashes, color="--no-color" not in before_dashes)
+    try:
+        root = typer.main.get_command(build())
+        code = root.main(list(arguments), prog_name=NAME, standalone_mode=False)
+        if not code:  # what failed already was told; one failure is two lines
+            out.flush()
+    except BrokenPipeError:
+        return 0
+    except typer.Abort:
+        return 1
+    except Exception as error:  # noqa: BLE001 - what the parser says, or a fault of ours
+        return report(_usage(error), out, debug="--debug" in before_dashes)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> Exception:
+    """Return what Typer says about the command line as one of our failures."""
+    if getattr(error, "exit_code", None) != USAGE or not hasattr(error, "format_message"):
+        return error
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else NAME
+    return UsageInvalid(error.format_message(), hint=f"See: {where} --help")

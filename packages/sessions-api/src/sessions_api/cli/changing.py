@@ -1,0 +1,114 @@
+"""`tinyagent sessions rename`, `archive`, `unarchive` and `delete`.
+
+Invariants: every reference is resolved before anything is changed, so that a wrong one changes
+nothing; deleting asks first, and where nobody can be asked it needs `--yes`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessions_api.chat import figures
+from sessions_api.chat.listing import handle, shown_title
+from sessions_api.chat.terminal_text import cut, on_terminal
+from sessions_api.cli.failures import ConsentMissing, Declined, UsageInvalid
+from sessions_api.cli.inspecting import Ref  # noqa: TC001 - Typer reads it
+from sessions_api.cli.opened import resolved, writing
+from sessions_api.cli.options import JSON, PLACE, Call, command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sessions_api.sessions import Sessions
+    from state_store import Deleted, Session
+
+Refs = Annotated[
+    list[str], typer.Argument(metavar="REF...", help="latest, id, last digits or exact title.")
+]
+Title = Annotated[str, typer.Argument(metavar="TITLE", help="One that no automatic one replaces.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_TITLE_COLUMNS = 50
+
+
+def add_to(sessions: typer.Typer) -> None:
+    """Add the commands to `tinyagent sessions`."""
+    command(sessions, "rename", PLACE, JSON)(rename)
+    command(sessions, "archive", PLACE, JSON)(archive)
+    command(sessions, "unarchive", PLACE, JSON)(unarchive)
+    command(sessions, "delete", PLACE, JSON)(delete)
+
+
+def rename(call: Call, ref: Ref, title: Title) -> None:
+    """Give a session a title."""
+    if not title.strip():
+        raise UsageInvalid("The title is empty.", hint="Give one: sessions rename REF TITLE")
+    _change(call, ref, lambda sessions, session_id: sessions.rename(session_id, title))
+
+
+def archive(call: Call, ref: Ref) -> None:
+    """Take a session out of the usual list; nothing is deleted."""
+    _change(call, ref, lambda sessions, session_id: sessions.archive(session_id))
+
+
+def unarchive(call: Call, ref: Ref) -> None:
+    """Put an archived session back into the usual list."""
+    _change(call, ref, lambda sessions, session_id: sessions.unarchive(session_id))
+
+
+def _change(call: Call, ref: str, change: Callable[[Sessions, str], Session]) -> None:
+    (found,) = resolved(call, ref)
+    with writing(call) as opened:
+        session = change(opened.sessions, found.id)
+        workspace_id = opened.state.workspace_id
+    if call.json:
+        from sessions_api.cli.json_shapes import session_json  # noqa: PLC0415 - for --json alone
+
+        call.out.record({"session": session_json(session, workspace_id=workspace_id)})
+    else:
+        archived = ", archived" if session.archived_at else ""
+        call.out.note(f"{handle(session.id)}: {shown_title(session.title)}{archived}")
+
+
+def delete(call: Call, refs: Refs, *, yes: Yes = False) -> None:
+    """Delete sessions for good, with their journals; asks first."""
+    found = resolved(call, *refs)
+    _ask(call, found, yes=yes)
+    deleted: list[Deleted] = []
+    try:
+        with writing(call) as opened:
+            for one in found:
+                deleted.append(opened.sessions.delete(one.id))
+                if not call.json:
+                    call.out.note(f"Deleted: {handle(one.id)}")
+    except Exception:
+        if call.json:
+            for done in deleted:
+                call.out.note(f"Deleted: {done.id}")
+        raise
+    if call.json:
+        from sessions_api.cli.json_shapes import as_json  # noqa: PLC0415 - for --json alone
+
+        call.out.record({"deleted": as_json(deleted), "backups": []})
+
+
+def _ask(call: Call, sessions: Sequence[Session], *, yes: bool) -> None:
+    if yes:
+        return
+    if not on_terminal():
+        raise ConsentMissing(
+            f"Deleting {figures.count(len(sessions), 'session')} was not confirmed.",
+            hint="Nothing was deleted. Say --yes where nobody can be asked.",
+        )
+    for one in sessions:
+        call.out.note(
+            f"{handle(one.id)}  {cut(shown_title(one.title), _TITLE_COLUMNS)}  "
+            f"{figures.count(one.message_count, 'message')}, "
+            f"last active {figures.ago(one.updated_at)}"
+        )
+    sys.stderr.write("Delete for good? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise Declined("Nothing was deleted.", hint="Answer y to delete.")

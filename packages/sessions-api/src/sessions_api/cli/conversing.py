@@ -1,0 +1,226 @@
+"""`tinyagent chat`, `tinyagent run`, `sessions new` and `sessions resume`: where a model is asked.
+
+Invariants: a reference that does not resolve starts nothing; `run` needs its conversation saved
+unless told otherwise, chat goes on without and says so; the command that resumes is named only
+where something was saved.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sessions_api.chat.listing import handle
+from sessions_api.chat.terminal_text import on_terminal, prints_on_terminal, safe
+from sessions_api.cli.failures import FAILED, UsageInvalid
+from sessions_api.cli.opened import agent_for, reading, resolved
+from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, STOPPED_FACTS, Call, command
+
+if TYPE_CHECKING:
+    from sessions_api.agent import Agent
+    from sessions_api.chat.lines import Lines
+    from sessions_api.runs.events import RunResult
+    from sessions_api.state import Persistence
+    from state_store import Session
+
+Text = Annotated[
+    str | None, typer.Argument(metavar="[TEXT|-]", help="The message; - or a pipe reads input.")
+]
+Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Save nothing.")]
+Title = Annotated[str | None, typer.Option("--title", help="Its title.")]
+NoChat = Annotated[bool, typer.Option("--no-chat", help="Print the id and nothing more.")]
+MaybeRef = Annotated[
+    str | None,
+    typer.Argument(metavar="[REF]", help="latest, id, last digits or exact title; or choose."),
+]
+
+
+def add_to(app: typer.Typer, *, sessions: typer.Typer) -> None:
+    """Add `chat` and `run` to the command line, `new` and `resume` to `tinyagent sessions`."""
+    command(app, "chat", PLACE, PROVIDER, RESUME)(chat)
+    command(app, "run", PLACE, JSON, PROVIDER, RESUME)(run)
+    command(sessions, "new", PLACE, JSON, PROVIDER)(new_session)
+    command(sessions, "resume", PLACE, PROVIDER)(resume_session)
+
+
+def chat(call: Call) -> None:
+    """Chat in this workspace."""
+    if call.ref is None:
+        _chat(call)
+    else:
+        _chat(call, *resolved(call, _chosen(call) if call.chooses else call.ref))
+
+
+def resume_session(call: Call, ref: MaybeRef = None) -> None:
+    """Chat in a session."""
+    _chat(call, *resolved(call, _chosen(call) if ref is None else ref))
+
+
+def new_session(call: Call, *, title: Title = None, no_chat: NoChat = False) -> None:
+    """Create a session and print its id; on a terminal, chat in it."""
+    if title is not None and not title.strip():
+        raise UsageInvalid("The title is empty.", hint="Give one, or leave --title out.")
+    with agent_for(call, session=None, persistence="required") as agent:
+        _tell_notices(call, agent)
+        session = agent.sessions.create(title)
+    if call.json:
+        from sessions_api.cli.json_shapes import session_json  # noqa: PLC0415 - for --json alone
+
+        with reading(call) as opened:
+            workspace_id = opened.state.workspace_id
+        call.out.record({"session": session_json(session, workspace_id=workspace_id)})
+    else:
+        call.out.lines([session.id])
+    if not (no_chat or call.json) and on_terminal() and prints_on_terminal(sys.stdout):
+        call.out.flush()
+        _chat(call, session)
+
+
+def _chat(call: Call, session: Session | None = None) -> None:
+    from sessions_api.chat.loop import Chat  # noqa: PLC0415 - not for --help
+
+    lines = _lines()
+    # Without its history a session cannot be gone on with, so best effort is for new ones alone.
+    persistence: Persistence = "best-effort" if session is None else "required"
+    with agent_for(call, session=session, persistence=persistence) as agent:
+        if session is not None:
+            agent.sessions.resume(session.id)
+            _tell_unknown_provider(call, session)
+        talk = Chat(
+            agent,
+            lines=lines,
+            output=sys.stdout,
+            aside=sys.stderr,
+            ink=call.out.aside_ink,
+            resume_with=_resume_with(call),
+        )
+        talk.run()
+    if talk.failed_count and not lines.asks:
+        raise typer.Exit(FAILED)
+
+
+def _lines() -> Lines:
+    from sessions_api.chat.lines import StreamLines, TerminalLines  # noqa: PLC0415 - not for --help
+
+    if on_terminal() and prints_on_terminal(sys.stdout):
+        return TerminalLines()
+    return StreamLines(sys.stdin, prompts=sys.stderr if on_terminal() else None)
+
+
+def _chosen(call: Call) -> str:
+    from sessions_api.chat.choosing import choose_session  # noqa: PLC0415 - not for --help
+
+    lines = _lines()
+    if not lines.asks:
+        raise UsageInvalid(
+            "There is nobody to choose a session.", hint="Name it: --resume REF, or --continue."
+        )
+    with reading(call) as opened:
+        ref = choose_session(
+            opened.sessions,
+            lines,
+            call.out.note,
+            ink=call.out.aside_ink,
+            columns_wide=call.out.columns_wide,
+        )
+    if ref is None:
+        raise typer.Exit(0)
+    return ref
+
+
+def run(
+    call: Call,
+    text: Text = None,
+    *,
+    ephemeral: Ephemeral = False,
+) -> None:
+    """Ask once and print the answer; on standard error, how to go on."""
+    if ephemeral and call.ref is not None:
+        raise UsageInvalid(
+            "--ephemeral saves nothing, so it cannot go on with a session.",
+            hint="Leave out --ephemeral, or --continue and --resume.",
+        )
+    if call.chooses:
+        raise UsageInvalid("--resume needs a session here.", hint="Name it: --resume REF")
+    message = _message(text)
+    (session,) = (None,) if call.ref is None else resolved(call, call.ref)
+    persistence: Persistence = "ephemeral" if ephemeral else "required"
+    with agent_for(call, session=session, persistence=persistence) as agent:
+        _tell_notices(call, agent)
+        if session is not None:
+            agent.sessions.resume(session.id)
+        try:
+            _print_answer(call, agent.run(message))
+        except (KeyboardInterrupt, SystemExit) as stop:
+            _add_facts(stop, agent)
+            raise
+        finally:
+            _tell_resume(call, agent)
+
+
+def _message(text: str | None) -> str:
+    if text is not None and text != "-":
+        return text
+    if text is None and prints_on_terminal(sys.stdin):
+        raise UsageInvalid("There is no message.", hint='Give it: tinyagent run "hello"')
+    return sys.stdin.read().removesuffix("\n")
+
+
+def _print_answer(call: Call, result: RunResult) -> None:
+    if not call.json:
+        call.out.text(result.text)
+        call.out.flush()  # before the line on standard error that says how to go on
+        return
+    from sessions_api.cli.json_shapes import usage_json  # noqa: PLC0415 - for --json alone
+
+    call.out.record(
+        {
+            "session_id": result.session_id,
+            "run_id": result.run_id,
+            "status": result.status,
+            "text": result.text,
+            "usage": usage_json(result.usage),
+            "cost": result.cost,
+            "error_type": None,
+        }
+    )
+
+
+def _add_facts(stop: BaseException, agent: Agent) -> None:
+    """Note on the exception which run was stopped; it travels on to where JSON is written."""
+    if (active := agent.sessions.active) is None:
+        return
+    runs = agent.sessions.runs().items
+    facts = (active.id, runs[-1].id if runs else None)
+    stop.__dict__.update(zip(STOPPED_FACTS, facts, strict=True))
+
+
+def _tell_notices(call: Call, agent: Agent) -> None:
+    for notice in agent.notices:
+        call.out.note(safe(notice))
+
+
+def _tell_resume(call: Call, agent: Agent) -> None:
+    active = agent.sessions.active
+    if active is not None and agent.saving:
+        call.out.note("Resume: " + _resume_with(call).format(handle(active.id)))
+
+
+def _resume_with(call: Call) -> str:
+    elsewhere = "" if call.workspace == "." else f" --workspace {shlex.quote(call.workspace)}"
+    return "tinyagent --resume {}" + elsewhere.replace("{", "{{").replace("}", "}}")
+
+
+def _tell_unknown_provider(call: Call, session: Session) -> None:
+    from sessions_api.providers import PROVIDERS  # noqa: PLC0415 - not for --help
+
+    if session.provider and session.provider not in PROVIDERS and call.provider is None:
+        call.out.note(
+            safe(
+                f"This session was held with the provider {session.provider!r}, which is not known"
+                f" here. Its history is open; to go on with another one: --provider NAME."
+            )
+        )

@@ -1,0 +1,120 @@
+"""From a call to what it works on: a workspace for reading, one for writing, an agent.
+
+Invariants: a reference is resolved by reading before anything is opened for writing, so that a
+wrong one creates nothing; notices about the workspace go to standard error.
+
+The SDK is imported here, when a command runs, and not by `--help` or `--version`. Reading needs
+neither the settings nor any provider.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sessions_api.chat.terminal_text import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from sessions_api.agent import Agent
+    from sessions_api.cli.options import Call
+    from sessions_api.sessions import Sessions
+    from sessions_api.state import Persistence, WorkspaceState
+    from state_store import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A workspace that a command works on."""
+
+    state: WorkspaceState
+    sessions: Sessions
+
+
+@contextmanager
+def reading(call: Call) -> Iterator[Opened]:
+    """Open the call's workspace for reading."""
+    from sessions_api.state import read_state  # noqa: PLC0415 - see the module's docstring
+
+    yield from _opened(call, read_state)
+
+
+@contextmanager
+def writing(call: Call) -> Iterator[Opened]:
+    """Open the call's workspace for writing."""
+    from sessions_api.state import open_state  # noqa: PLC0415 - see the module's docstring
+
+    yield from _opened(call, open_state)
+
+
+def _opened(call: Call, opening: Callable[[str], WorkspaceState]) -> Iterator[Opened]:
+    from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
+
+    state = opening(call.workspace)
+    try:
+        for notice in state.notices:
+            call.out.note(safe(notice))
+        yield Opened(state=state, sessions=Sessions(state))
+    finally:
+        state.close()
+
+
+def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
+    """Return the sessions that *refs* name, each once; writes nothing.
+
+    Notices are left to whoever opens the workspace next; when that is nobody, they are told.
+    """
+    from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
+    from sessions_api.state import read_state  # noqa: PLC0415 - see the module's docstring
+
+    state = read_state(call.workspace)
+    try:
+        found = [Sessions(state).get(ref) for ref in refs]
+    except LookupError:
+        for notice in state.notices:
+            call.out.note(safe(notice))
+        raise
+    finally:
+        state.close()
+    return tuple({one.id: one for one in found}.values())
+
+
+def agent_for(
+    call: Call,
+    *,
+    session: Session | None,
+    persistence: Persistence,
+) -> Agent:
+    """Open an agent as the call wants it, for *session* or a new one.
+
+    The offline provider is offered its harmless tools.
+    """
+    from sessions_api.agent import Agent  # noqa: PLC0415 - see the module's docstring
+
+    name = call.provider or (session and session.provider) or _configured_provider()
+    return Agent(
+        call.workspace,
+        provider=call.provider,
+        model=call.model,
+        base_url=call.base_url,
+        accept_endpoint=call.accept_endpoint,
+        tools=_offline_tools() if name == "offline" else (),
+        persistence=persistence,
+    )
+
+
+def _configured_provider() -> str:
+    from sessions_api.settings import Settings  # noqa: PLC0415 - costs 0.3 s
+    from workspace_identity import resolve_state_home  # noqa: PLC0415 - see the docstring
+
+    return Settings.load(resolve_state_home()).provider or "offline"
+
+
+def _offline_tools() -> tuple[Any, ...]:
+    from sessions_api.providers.offline import offline_tools  # noqa: PLC0415 - see the docstring
+    from sessions_api.runs.tools import tool  # noqa: PLC0415 - see the docstring
+
+    return tuple(tool(replay="safe")(one) for one in offline_tools())
