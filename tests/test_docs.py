@@ -1,4 +1,4 @@
-"""The documents say what is true: examples run, links lead somewhere, commands are the real ones."""
+"""The documents say what is true: examples run, links lead somewhere, commands are real."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,63 @@ from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 # Test folders are not packages, so what the tests share is found by its folder.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from faces import AsyncFace, Face, Looker, SyncFace
+from tinyagent_process import call, tinyagent  # noqa: F401 - fixtures for all tests
 from wire_server import WireServer
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let no variable of whoever runs the tests count, and no test reach a real home."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("TINYAGENT_"):
+                patch.delenv(name)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        yield
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """Make an empty workspace."""
+    made = tmp_path / "ws"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def state_home(tmp_path: Path) -> Path:
+    """Name a state home that does not exist yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def look(workspace: Path, state_home: Path) -> Looker:
+    """Read what is committed in the workspace."""
+    return Looker(workspace, state_home)
+
+
+OpenAgent = Callable[..., Any]
+
+
+@pytest.fixture(params=[SyncFace, AsyncFace], ids=["sync", "async"])
+def open_agent(
+    request: pytest.FixtureRequest, workspace: Path, state_home: Path
+) -> Iterator[OpenAgent]:
+    """Open an agent's face that plays a script; it is closed at the end of the test."""
+    kind: type[Face] = request.param
+    opened: list[Face] = []
+
+    def open_agent(script: Iterable[Any] = (), **options: Any) -> Face:
+        chosen: dict[str, Any] = {"provider": kind.scripted(script), "state_home": state_home}
+        chosen |= options
+        face = kind(chosen.pop("workspace", workspace), **chosen)
+        opened.append(face)
+        return face
+
+    yield open_agent
+    for face in opened:
+        face.close()
 
 
 @pytest.fixture
@@ -24,7 +81,8 @@ def wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WireServer
     """Run a chat-completions service without a script, in an environment that names no other."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
     # No certificate is trusted: nothing is reached over TLS, and 20 ms a client are saved.
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ import wire_server
 from sessions_api.providers.base import ModelMessage, ModelRequest, TextDelta
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 from wire_server import Turn, WireServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 
@@ -119,7 +122,7 @@ def test_threads_share_one_provider(wire: WireServer) -> None:
     assert wire.wait_until_left(5)
 
 
-def test_the_wire_server_serves_another_process(tmp_path: Path) -> None:
+def test_the_wire_server_serves_another_process(wire: WireServer, tmp_path: Path) -> None:
     """End-to-end tests can script it in a file and read what was asked."""
     script = tmp_path / "turns.json"
     script.write_text(json.dumps([{"text": "hi", "usage": {"prompt_tokens": 1}}]), encoding="utf-8")

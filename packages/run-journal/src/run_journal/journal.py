@@ -12,6 +12,7 @@ Must not: decide what happened, or be asked for anything but evidence.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -178,7 +179,8 @@ class Journal:
 
     def close(self) -> None:
         """Close all files; may be called twice. What is written afterwards counts as failed."""
-        self._logger.remove()
+        with suppress(RuntimeError):  # Ctrl-C inside a write can leave loguru's lock taken
+            self._logger.remove()
         self._sink.close()
 
     def _guarded(self, event: Event, body: str) -> str | None:

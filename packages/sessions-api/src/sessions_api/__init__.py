@@ -11,22 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_store import (
-        Deleted,
-        Message,
-        NewMessage,
-        NewSession,
-        Page,
-        Run,
-        Session,
-        SessionBusy,
-        SessionState,
-        SessionSummary,
-        ToolCall,
-        ToolExecution,
-        Usage,
-    )
-
     from sessions_api.agent import Agent, RunStream
     from sessions_api.async_agent import AsyncAgent, AsyncRunStream
     from sessions_api.conversation import AgentOptions
@@ -65,6 +49,21 @@ if TYPE_CHECKING:
     )
     from sessions_api.runs.tools import Tool, tool
     from sessions_api.sessions import AsyncSessions, Sessions
+    from state_store import (
+        Deleted,
+        Message,
+        NewMessage,
+        NewSession,
+        Page,
+        Run,
+        Session,
+        SessionBusy,
+        SessionState,
+        SessionSummary,
+        ToolCall,
+        ToolExecution,
+        Usage,
+    )
 
 _HOMES = {
     "agent": ("Agent", "RunStream"),

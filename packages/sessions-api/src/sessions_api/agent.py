@@ -6,17 +6,20 @@ Owns nothing but the driver's side of a run; what a run is lies in `runs`, what 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from sessions_api.conversation import AgentOptions, Conversation
-from sessions_api.providers.base import Provider
 from sessions_api.runs.drive_sync import drive
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
-from sessions_api.runs.recorder import RunRecorder
-from sessions_api.sessions import Sessions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from sessions_api.providers.base import Provider
+    from sessions_api.runs.recorder import RunRecorder
+    from sessions_api.sessions import Sessions
 
 
 class RunStream:

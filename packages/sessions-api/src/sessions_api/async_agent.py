@@ -9,19 +9,20 @@ cancelled before the cancellation goes on.
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from types import TracebackType
-from typing import Self, Unpack
-
-from state_store import OwnedThread
+from typing import TYPE_CHECKING, Self, Unpack
 
 from sessions_api.conversation import AgentOptions, Conversation
 from sessions_api.errors import AgentClosed
-from sessions_api.runs.drive_async import drive
+from sessions_api.runs.drive_async import drive, surely
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 from sessions_api.sessions import AsyncSessions
+from state_store import OwnedThread
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from types import TracebackType
 
 
 class AsyncRunStream:
@@ -73,11 +74,16 @@ class AsyncAgent:
     async def open(self) -> Self:
         """Open the workspace; needed once before anything else. `async with` does it."""
         if self._opened is None:
-            conversation = await self._thread.call(
-                Conversation, self._workspace, self._options, asynchronous=True
-            )
-            self._opened = conversation, AsyncSessions(conversation.sessions, self._thread)
+            try:
+                await self._thread.call(self._make)
+            except BaseException:
+                await self.close()  # a cancelled opening may have opened
+                raise
         return self
+
+    def _make(self) -> None:
+        conversation = Conversation(self._workspace, self._options, asynchronous=True)
+        self._opened = conversation, AsyncSessions(conversation.sessions, self._thread)
 
     @property
     def sessions(self) -> AsyncSessions:
@@ -113,7 +119,7 @@ class AsyncAgent:
             return
         conversation = self._opened[0]
         try:
-            await self._thread.call(conversation.close)
+            await surely(self._thread, conversation.close)
         finally:
             self._thread.close()
             for provider in conversation.made_providers:
@@ -142,8 +148,6 @@ class AsyncAgent:
 
     async def _events(self, text: str, *, streaming: bool) -> AsyncGenerator[RunEvent, None]:
         recorder, provider = await self._thread.call(self._parts[0].plan, text)
-        async with aclosing(
-            drive(recorder, provider, self._thread, streaming=streaming)
-        ) as events:
+        async with aclosing(drive(recorder, provider, self._thread, streaming=streaming)) as events:
             async for event in events:
                 yield event

@@ -12,13 +12,8 @@ the settings, never from the store.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
-
-from state_store import Clock, IdSource, NewSession, Session, new_id, utc_now
-from workspace_identity import resolve_state_home
 
 from sessions_api.errors import (
     AgentClosed,
@@ -27,11 +22,18 @@ from sessions_api.errors import (
     ProviderUnavailable,
 )
 from sessions_api.providers import make_provider
-from sessions_api.providers.base import Provider
 from sessions_api.runs.recorder import RunPlan, RunRecorder
 from sessions_api.runs.tools import Tool, toolbox
 from sessions_api.sessions import Sessions
 from sessions_api.state import Persistence, open_state
+from state_store import Clock, IdSource, NewSession, Session, new_id, utc_now
+from workspace_identity import resolve_state_home
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sessions_api.providers.base import Provider
 
 TITLE_LIMIT = 80
 
@@ -84,6 +86,9 @@ class Conversation:
         self._settings: Any = None
         if self._provider_name is not None:
             self._provider_named(self._provider_name)  # an unknown name is refused at once
+        defaults = NewSession(
+            system_prompt=self._setting("system_prompt"), parameters=options.get("parameters")
+        )  # settings that cannot be read are refused before anything is open
         self._state = open_state(
             workspace,
             state_home=options.get("state_home"),
@@ -92,13 +97,7 @@ class Conversation:
             clock=options.get("clock", utc_now),
             new_id=self._new_id,
         )
-        self.sessions = Sessions(
-            self._state,
-            defaults=NewSession(
-                system_prompt=self._setting("system_prompt"),
-                parameters=options.get("parameters"),
-            ),
-        )
+        self.sessions = Sessions(self._state, defaults=defaults)
         self._closed = False
 
     @property
@@ -115,8 +114,7 @@ class Conversation:
         """Decide about a run that answers *text* in the active or a new session."""
         if self._closed:
             raise AgentClosed("This agent is closed.", hint="Make a new one.")
-        if not isinstance(text, str) or not text.strip():
-            raise InputInvalid("There is nothing to send: the message is empty.")
+        _require_text(text)
         session = self.sessions.active
         provider = self.provider_for(session)
         model = self._model_for(session, provider)
@@ -138,13 +136,14 @@ class Conversation:
             create=created,
             auto_title=title_of(text),
         )
-        return RunRecorder(self._state, plan, used=self.sessions.used), provider
+        return RunRecorder(self._state, plan, self.sessions), provider
 
     def provider_for(self, session: Session | None) -> Provider:
         """Return the provider that answers in *session*, or in a new one."""
         if self._given is not None:
             return self._given
-        name = self._provider_name or (session and session.provider) or self._setting("provider")
+        own = session.provider if session is not None else None
+        name = self._provider_name or own or self._setting("provider")
         return self._provider_named(name or "offline")
 
     def close(self) -> None:
@@ -247,9 +246,16 @@ class Conversation:
         return (key,) if key else ()
 
 
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InputInvalid(f"A message is text, not {type(text).__name__}.")
+    if not text.strip():
+        raise InputInvalid("There is nothing to send: the message is empty.")
+
+
 def title_of(text: str) -> str:
     """Return a session's title from its first message: one line, at most 80 characters."""
-    line = " ".join(text[: TITLE_LIMIT * 8].split())
+    line = " ".join(text.lstrip()[: TITLE_LIMIT * 8].split())
     return line if len(line) <= TITLE_LIMIT else line[: TITLE_LIMIT - 1].rstrip() + "…"
 
 

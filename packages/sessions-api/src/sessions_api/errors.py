@@ -77,7 +77,7 @@ class ProviderError(SessionsError):
     one, `retry_after_s` what the service asked for, in seconds.
     """
 
-    def __init__(  # noqa: D417 - the class docstring describes the facts
+    def __init__(
         self,
         message: str,
         *,

@@ -1,24 +1,25 @@
 """Which stable error type an exception stands for.
 
-The closed list is the journal's; a run row and a journal line say the same. Exceptions of users'
-own providers are judged by the built-in they inherit and are `internal` otherwise: nothing is
-claimed about a service that nobody asked.
+The closed list is the journal's; a run row and a journal line say the same, so what a provider
+makes up beside the list counts as `internal`. Exceptions of users' own providers are judged by
+the built-in they inherit and are `internal` otherwise: nothing is claimed about a service that
+nobody asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from state_store import StateStoreError, StoreBusy, StoreFull
-
+from run_journal import ErrorType
 from sessions_api.errors import ProviderError
+from state_store import StateStoreError, StoreBusy, StoreFull
 
 
 def error_type_of(error: BaseException | None) -> str:
     """Return the stable error type of *error*, raised by a provider, the store or the loop."""
     match error:
         case ProviderError():
-            return error.error_type
+            return error.error_type if error.error_type in set(ErrorType) else "internal"
         case KeyboardInterrupt() | SystemExit() | GeneratorExit() | asyncio.CancelledError():
             return "cancelled"
         case StoreFull():

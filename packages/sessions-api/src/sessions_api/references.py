@@ -7,10 +7,12 @@ several is refused with the candidates named. Nothing in a reference is a patter
 from __future__ import annotations
 
 import difflib
-
-from state_store import SessionSummary, SqliteStore
+from typing import TYPE_CHECKING
 
 from sessions_api.errors import ReferenceAmbiguous, ReferenceNotFound
+
+if TYPE_CHECKING:
+    from state_store import SessionSummary, SqliteStore
 
 LATEST = "latest"
 SHORT_ID_DIGITS = 8
@@ -45,5 +47,7 @@ def _near(store: SqliteStore, ref: str) -> str | None:
     near = difflib.get_close_matches(ref, handles, n=3, cutoff=0.6)
     if not near:
         return None
-    named = ", ".join(f"{handles[key].id[-SHORT_ID_DIGITS:]} ({handles[key].title})" for key in near)
+    named = ", ".join(
+        f"{handles[key].id[-SHORT_ID_DIGITS:]} ({handles[key].title})" for key in near
+    )
     return f"Did you mean {named}? List all with: tinyagent sessions list"

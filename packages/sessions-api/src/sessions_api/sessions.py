@@ -9,12 +9,14 @@ and power loss; none needs a provider.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from run_journal import SessionArchived, SessionCreated, SessionRenamed, SessionResumed
+from sessions_api.errors import NoActiveSession
+from sessions_api.references import resolve_session
+from sessions_api.runs.replay import context
 from state_store import (
     Deleted,
     Message,
@@ -31,13 +33,10 @@ from state_store import (
     iterate,
 )
 
-from sessions_api.errors import NoActiveSession
-from sessions_api.references import resolve_session
-from sessions_api.runs.replay import context
-
 if TYPE_CHECKING:
-    from run_journal import Event
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from run_journal import Event
     from sessions_api.state import WorkspaceState
 
 View = Literal["original", "context", "all"]
@@ -82,9 +81,7 @@ class Sessions:
             )
         )
         self._tell(
-            SessionCreated(
-                session_id=session.id, provider=session.provider, model=session.model_id
-            )
+            SessionCreated(session_id=session.id, provider=session.provider, model=session.model_id)
         )
         self._enter(session)
         return session
@@ -119,12 +116,14 @@ class Sessions:
         self._used = False
 
     def used(self, session_id: str) -> None:
-        """Make the session that a run belongs to active, as it is now. Runs call this."""
-        session = self._store.get_session(session_id)
-        if self._active is None or self._active.id != session_id:
-            self._enter(session)
-        self._active = session
+        """Make the session that a run has begun in active, as it is now. Runs call this."""
+        self._enter(self._store.get_session(session_id))
         self._used = True
+
+    def changed(self, session_id: str) -> None:
+        """Take over how a run left its session, if that is still active. Runs call this."""
+        if self._active is not None and self._active.id == session_id:
+            self._active = self._store.get_session(session_id)
 
     def _enter(self, session: Session) -> None:
         if self._active is None or self._active.id != session.id:

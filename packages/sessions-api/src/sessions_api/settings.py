@@ -10,8 +10,7 @@ Importing this module costs a third of a second; commands that need no provider 
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import (
@@ -23,6 +22,9 @@ from pydantic_settings import (
 )
 
 from sessions_api.errors import SettingsInvalid
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG_NAME = "config.toml"
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from run_journal import Journal, RunRecovered, SessionDeleted, StoreOpened, WorkspaceDecided
 from run_journal import WorkspaceVerdict as JournalVerdict
@@ -39,6 +38,9 @@ from workspace_identity import (
     inspect_workspace,
     open_workspace,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Persistence = Literal["required", "best-effort", "ephemeral"]
 _UNUSABLE = (StoreUnavailable, StoreBusy, StateHomeUnusable, RegistryBusy)
@@ -152,8 +154,8 @@ def _open(
     except BaseException:
         store.close()
         raise
-    if found.verdict in set(JournalVerdict):
-        journal.write(WorkspaceDecided(verdict=JournalVerdict(found.verdict)))
+    if (verdict := str(found.verdict)) in set(JournalVerdict):  # what is usual is not told
+        journal.write(WorkspaceDecided(verdict=JournalVerdict(verdict)))
     if store.recovered:
         journal.write(StoreOpened(pid=os.getpid(), recovered_run_count=len(store.recovered)))
     tell_recovered(journal, store.recovered)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sessions_api.errors import ProviderUnknown
-from sessions_api.providers.base import Provider
+
+if TYPE_CHECKING:
+    from sessions_api.providers.base import Provider
 
 PROVIDERS = ("offline", "openai")
 

@@ -9,11 +9,13 @@ Must not: know the store, the journal or any provider package.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from state_store import ToolCall, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessions_api.providers.base import Delta, ModelMessage, ModelReply, ModelRequest, TextDelta
 from state_store import ToolCall, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _ASKS_FOR_COUNT = "count words:"
 _HONEST = "No model was asked: this is the offline provider."

@@ -12,15 +12,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import AsyncGenerator, Generator
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from sessions_api.errors import ProviderUnavailable
-from sessions_api.providers.base import Delta, ModelReply, ModelRequest
 from sessions_api.providers.openai_request import request_body
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from sessions_api.providers.base import Delta, ModelReply, ModelRequest
     from sessions_api.providers.openai_client import AsyncClient, SyncClient
 
 _DEFAULT_BASE_URL = "https://api.openai.com/v1"

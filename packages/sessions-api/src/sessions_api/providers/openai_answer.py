@@ -12,12 +12,14 @@ reasoning and tool-call extensions that compatible services document.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
 from sessions_api.providers.openai_request import pack_provider_data
 from state_store import ToolCall, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _MESSAGE_FIELDS = frozenset(

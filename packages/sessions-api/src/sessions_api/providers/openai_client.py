@@ -11,8 +11,7 @@ as JSON takes 13 ms. `post` is the package's documented way to send a body as it
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openai import (
     AsyncOpenAI,
@@ -23,9 +22,13 @@ from openai import (
     Stream,
 )
 
-from sessions_api.providers.base import Delta, ModelReply
 from sessions_api.providers.openai_answer import Answer
 from sessions_api.providers.openai_failures import translated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from sessions_api.providers.base import Delta, ModelReply
 
 _PATH = "/chat/completions"
 _END = object()

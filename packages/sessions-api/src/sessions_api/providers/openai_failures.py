@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import openai
@@ -28,6 +28,9 @@ from sessions_api.providers.openai_answer import (
     FailureReported,
     http_status,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _TRY_AGAIN = "Try again in a moment."
 _CHECK_ENDPOINT = "Check that --base-url (TINYAGENT_BASE_URL) names a chat-completions service."

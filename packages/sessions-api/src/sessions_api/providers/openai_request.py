@@ -13,10 +13,12 @@ extensions that compatible services document.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
 
 # What the request itself says is not a parameter; a session that was imported from elsewhere
 # may carry these among its settings.

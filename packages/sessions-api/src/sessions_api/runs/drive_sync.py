@@ -10,16 +10,19 @@ from __future__ import annotations
 import inspect
 import queue
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, nullcontext
-from typing import Any, cast
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, cast
 
 from sessions_api.errors import ProviderUnavailable
 from sessions_api.providers.base import Delta, ModelReply, ModelRequest, Provider
 from sessions_api.runs.events import RunEvent, RunFinished, ToolFinished, ToolStarted
 from sessions_api.runs.machine import AskProvider, CallTools, Replied, ToolResult, ToolReturned
-from sessions_api.runs.recorder import RunRecorder
 from sessions_api.runs.working import Call, in_daemon_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sessions_api.runs.recorder import RunRecorder
 
 Outward = AskProvider | CallTools | None
 
@@ -30,11 +33,13 @@ def drive(
     """Carry the run out; the last event is `RunFinished`, or RunFailed is raised."""
     try:
         outward = recorder.start()
-        while not recorder.ended:
+        while outward is not None:
             if isinstance(outward, AskProvider):
                 outward = yield from _ask(recorder, provider, outward.request, streaming=streaming)
             elif isinstance(outward, CallTools):
                 outward = yield from _work(recorder, outward)
+    except Exception as error:  # noqa: BLE001 - the row decides how it ended; `finish` says so
+        recorder.abort(error)
     except BaseException as error:
         recorder.abort(error)
         raise
@@ -57,12 +62,15 @@ def _ask(
 
 def _stream(pieces: Iterator[Delta | ModelReply]) -> Generator[RunEvent, None, ModelReply]:
     reply: Any = None
-    with closing(pieces) if hasattr(pieces, "close") else nullcontext():
+    try:
         for piece in pieces:
             if isinstance(piece, ModelReply):
                 reply = piece
             else:
                 yield piece
+    finally:
+        if isinstance(pieces, Generator):
+            pieces.close()
     return cast("ModelReply", reply)
 
 
@@ -84,9 +92,7 @@ def require_reply(reply: object, provider: Provider) -> None:
 
 
 def _work(recorder: RunRecorder, effect: CallTools) -> Generator[RunEvent, None, Outward]:
-    calls = [
-        Call(recorder.plan.tools, index, call) for index, call in enumerate(effect.calls)
-    ]
+    calls = [Call(recorder.plan.tools, index, call) for index, call in enumerate(effect.calls)]
     for call in calls:
         yield ToolStarted(index=call.index, call=call.call)
     returned: queue.SimpleQueue[ToolResult] = queue.SimpleQueue()
@@ -96,11 +102,13 @@ def _work(recorder: RunRecorder, effect: CallTools) -> Generator[RunEvent, None,
     began = time.monotonic()
     open_calls = {call.index: call for call in calls}
     outward: Outward = None
-    while open_calls and not recorder.ended:
+    while open_calls:
         result = _next(returned, open_calls, began)
         if open_calls.pop(result.index, None) is None:
             continue  # it was late, and its time-out is committed
         outward = recorder.advance(ToolReturned(result))
+        if recorder.ended:
+            break  # the result could not be committed
         yield ToolFinished(
             index=result.index, call=result.call, outcome=result.outcome, content=result.content
         )

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from state_store import Message, ToolCall, ToolOutcome, Usage
-
 from sessions_api.providers.base import ReasoningDelta, TextDelta
+from state_store import (  # noqa: TC001 - public record types resolve at run time
+    Message,
+    ToolCall,
+    ToolOutcome,
+    Usage,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,25 +1,27 @@
 """The run as a state machine: which step comes next, and nothing else.
 
-Owns the order of design: the input and a pending run are committed before the provider is asked;
+Owns the order of steps: the input and a pending run are committed before the provider is asked;
 an assistant message with tool calls and the starts of those calls before a tool runs; each result
 after its tool; the answer and the completed run together. Invariant: pure. It performs nothing,
 reads no clock, and knows neither store nor provider; it is told what happened (an event) and
 says what to do (an effect). An event that the state does not expect is a programming error.
 
 Commits are `Begin`, `StartTools`, `KeepResult`, `Complete` and `Fail`; what leaves the process is
-`AskProvider` and `CallTools`. `TRANSITIONS` is the whole of it, as a table.
+`AskProvider` and `CallTools`. `RunMachine.TRANSITIONS` is the whole of it, as a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from state_store import ToolCall, ToolOutcome, Usage
 
-from sessions_api.providers.base import ModelMessage, ModelReply, ModelRequest
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sessions_api.providers.base import ModelMessage, ModelReply, ModelRequest
 
 MAX_PROVIDER_CALLS = 100
 
@@ -127,7 +129,9 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class ToolsStarted:
-    """The starts of the calls are committed."""
+    """The starts of the calls are committed; *message* is the assistant's as it is stored."""
+
+    message: ModelMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,10 @@ class ToolReturned:
 
 @dataclass(frozen=True, slots=True)
 class ResultKept:
-    """One result is committed."""
+    """The result of the call at *index* is committed; *message* is it as it is stored."""
+
+    index: int
+    message: ModelMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +174,8 @@ class RunMachine:
     request: ModelRequest
     state: State = State.NEW
     usage: Usage | None = None
-    _reply: ModelReply = field(default_factory=ModelReply)
-    _results: list[ToolResult] = field(default_factory=list)
-    _kept_count: int = 0
+    _calling: ModelMessage | None = None
+    _results: dict[int, ModelMessage] = field(default_factory=dict)
     _provider_calls: int = 0
 
     def start(self) -> tuple[Effect, ...]:
@@ -179,7 +185,7 @@ class RunMachine:
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Take one event and return what to do now; nothing when others are still awaited."""
-        transition = TRANSITIONS.get((self.state, type(event)))
+        transition = self.TRANSITIONS.get((self.state, type(event)))
         if transition is None:
             raise AssertionError(f"a run that is {self.state} cannot take {type(event).__name__}")
         return transition(self, event)
@@ -203,7 +209,6 @@ class RunMachine:
     def _replied(self, event: Replied) -> tuple[Effect, ...]:
         reply = event.reply
         self.usage = reply.usage if self.usage is None else self.usage + reply.usage
-        self._reply = reply
         if reply.tool_calls:
             self.state = State.STARTING_TOOLS
             return (StartTools(reply),)
@@ -211,35 +216,21 @@ class RunMachine:
         return (Complete(reply, self.total_usage),)
 
     def _tools_started(self, event: ToolsStarted) -> tuple[Effect, ...]:
-        del event
-        self._results = []
-        self._kept_count = 0
+        self._calling = event.message
+        self._results = {}
         self.state = State.WORKING
-        return (CallTools(self._reply.tool_calls),)
+        return (CallTools(event.message.tool_calls or ()),)
 
     def _tool_returned(self, event: ToolReturned) -> tuple[Effect, ...]:
-        self._results.append(event.result)
         return (KeepResult(event.result),)
 
     def _result_kept(self, event: ResultKept) -> tuple[Effect, ...]:
-        del event
-        self._kept_count += 1
-        if self._kept_count < len(self._reply.tool_calls):
+        self._results[event.index] = event.message
+        if self._calling is None or len(self._results) < len(self._calling.tool_calls or ()):
             return ()
-        in_call_order = sorted(self._results, key=lambda result: result.index)
-        exchange = (
-            as_message(self._reply),
-            *(
-                ModelMessage(
-                    role="tool",
-                    content=result.content,
-                    tool_call_id=result.call.id,
-                    name=result.call.name,
-                )
-                for result in in_call_order
-            ),
-        )
-        self.request = replace(self.request, messages=(*self.request.messages, *exchange))
+        in_call_order = [self._results[index] for index in sorted(self._results)]
+        messages = (*self.request.messages, self._calling, *in_call_order)
+        self.request = replace(self.request, messages=messages)
         return self._ask()
 
     def _completed(self, event: Ended) -> tuple[Effect, ...]:
@@ -259,36 +250,21 @@ class RunMachine:
         self.state = State.FAILING
         return (Fail(error_type, self.total_usage),)
 
-
-def as_message(reply: ModelReply) -> ModelMessage:
-    """Return *reply* as the message that later requests carry."""
-    return ModelMessage(
-        role="assistant",
-        content=reply.content,
-        reasoning_content=reply.reasoning_content,
-        tool_calls=reply.tool_calls or None,
-        provider_data=reply.provider_data,
-    )
-
-
-TRANSITIONS: dict[tuple[State, type[Event]], Callable[[RunMachine, Any], tuple[Effect, ...]]] = {
-    (State.BEGINNING, Begun): RunMachine._begun,
-    (State.ASKING, Replied): RunMachine._replied,
-    (State.STARTING_TOOLS, ToolsStarted): RunMachine._tools_started,
-    (State.WORKING, ToolReturned): RunMachine._tool_returned,
-    (State.WORKING, ResultKept): RunMachine._result_kept,
-    (State.COMPLETING, Ended): RunMachine._completed,
-    (State.FAILING, Ended): RunMachine._failed,
-    # A failure that cannot be committed either: the next start finds the run as interrupted.
-    (State.FAILING, Broke): RunMachine._failed,
-    **{
-        (state, Broke): RunMachine._broke
-        for state in (
-            State.BEGINNING,
-            State.ASKING,
-            State.STARTING_TOOLS,
-            State.WORKING,
-            State.COMPLETING,
-        )
-    },
-}
+    TRANSITIONS: ClassVar[
+        dict[tuple[State, type[Event]], Callable[[RunMachine, Any], tuple[Effect, ...]]]
+    ] = {
+        (State.BEGINNING, Begun): _begun,
+        (State.ASKING, Replied): _replied,
+        (State.STARTING_TOOLS, ToolsStarted): _tools_started,
+        (State.WORKING, ToolReturned): _tool_returned,
+        (State.WORKING, ResultKept): _result_kept,
+        (State.COMPLETING, Ended): _completed,
+        (State.BEGINNING, Broke): _broke,
+        (State.ASKING, Broke): _broke,
+        (State.STARTING_TOOLS, Broke): _broke,
+        (State.WORKING, Broke): _broke,
+        (State.COMPLETING, Broke): _broke,
+        (State.FAILING, Ended): _failed,
+        # A failure that cannot be committed either: the next start finds the run interrupted.
+        (State.FAILING, Broke): _failed,
+    }

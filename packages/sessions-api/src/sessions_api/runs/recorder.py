@@ -11,23 +11,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-from state_store import (
-    Message,
-    NewMessage,
-    NewSession,
-    Run,
-    RunNotFound,
-    RunNotPending,
-    StateStoreError,
-)
 
 from sessions_api.errors import RunFailed
 from sessions_api.failures import error_type_of, retryable
-from sessions_api.providers.base import ModelMessage, ModelRequest
+from sessions_api.providers.base import ModelMessage, ModelReply, ModelRequest
 from sessions_api.runs.events import RunResult
 from sessions_api.runs.machine import (
     AskProvider,
@@ -48,12 +37,27 @@ from sessions_api.runs.machine import (
     State,
     ToolsStarted,
 )
-from sessions_api.runs.replay import replay
+from sessions_api.runs.replay import replay, to_model
 from sessions_api.runs.story import RunStory
-from sessions_api.runs.tools import Tool
+from state_store import (
+    Message,
+    NewMessage,
+    NewSession,
+    Run,
+    RunNotFound,
+    RunNotPending,
+    StateStoreError,
+    Usage,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sessions_api.runs.tools import Tool
+    from sessions_api.sessions import Sessions
     from sessions_api.state import WorkspaceState
+
+MAX_COUNT = 2**53  # whole in every JSON reader; the sum of a run's requests fits its column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +88,9 @@ class RunRecorder:
     there is nothing: other tools are still awaited, or the run has ended.
     """
 
-    def __init__(
-        self, state: WorkspaceState, plan: RunPlan, *, used: Callable[[str], None]
-    ) -> None:
+    def __init__(self, state: WorkspaceState, plan: RunPlan, sessions: Sessions) -> None:
         self.plan = plan
-        self._used = used
+        self._sessions = sessions
         self._store = state.store
         self._story = RunStory(state.journal, plan)
         self._machine = RunMachine(
@@ -118,6 +120,7 @@ class RunRecorder:
     def advance(self, event: Event) -> AskProvider | CallTools | None:
         """Take what happened outside and commit what follows from it."""
         if isinstance(event, Replied):
+            event = Replied(_with_counts(event.reply))
             self._story.responded(event.reply)
         return self._perform(self._machine.handle(event))
 
@@ -191,7 +194,7 @@ class RunRecorder:
             match effect:
                 case Begin():
                     return Begun(self._begin())
-                case StartTools(reply):
+                case StartTools():
                     return self._start_tools(effect)
                 case KeepResult():
                     return self._keep_result(effect)
@@ -220,14 +223,14 @@ class RunRecorder:
         )
         self._messages.append(message)
         self._story.started(run, created=plan.create is not None)
-        self._used(plan.session_id)
+        self._sessions.used(plan.session_id)
         # The run itself is pending and therefore not part of what is replayed.
         history = replay(
             self._store.messages(plan.session_id, view="all").items,
             self._store.runs(plan.session_id).items,
             self._store.tool_executions(plan.session_id),
         )
-        return (*history, ModelMessage(role="user", content=message.content))
+        return (*history, to_model(message))
 
     def _start_tools(self, effect: StartTools) -> Event:
         reply = effect.reply
@@ -249,7 +252,7 @@ class RunRecorder:
         self._messages.append(message)
         self._call_seq = message.seq
         self._story.tools_started(message, policies)
-        return ToolsStarted()
+        return ToolsStarted(to_model(message))
 
     def _keep_result(self, effect: KeepResult) -> Event:
         result = effect.result
@@ -267,7 +270,7 @@ class RunRecorder:
         )
         self._messages.append(message)
         self._story.tool_finished(result, self._call_seq)
-        return ResultKept()
+        return ResultKept(result.index, to_model(message))
 
     def _complete(self, effect: Complete) -> Event:
         reply = effect.reply
@@ -310,4 +313,17 @@ class RunRecorder:
         if self._run is not None:
             duration_ms = round((time.monotonic() - self._began) * 1000)
             self._story.ended(self._run, self._failure, duration_ms=duration_ms)
-            self._used(self.plan.session_id)
+            self._sessions.changed(self.plan.session_id)
+
+
+def _with_counts(reply: ModelReply) -> ModelReply:
+    """Return *reply* with a usage of counts alone: an odd number costs the number, not the run."""
+    usage = {name: getattr(reply.usage, name) for name in Usage.__dataclass_fields__}
+    if all(value is None or _is_count(value) for value in usage.values()):
+        return reply
+    counts = {name: value if _is_count(value) else None for name, value in usage.items()}
+    return replace(reply, usage=Usage(**counts))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT

@@ -12,11 +12,14 @@ that says so; a result without a call, or a second one, is left out (it stays st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from state_store import Message, Run, ToolCall, ToolExecution
+from typing import TYPE_CHECKING
 
 from sessions_api.providers.base import ModelMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from state_store import Message, Run, ToolCall, ToolExecution
 
 MISSING_RESULT = "Error: this call was interrupted and its result is unknown."
 
@@ -51,9 +54,10 @@ def _in_call_order(
 
 
 def _with_summaries(messages: Sequence[Message]) -> list[Message]:
-    """Put each stand-in where the range that it covers begins, and leave that range out.
+    """Put each stand-in where the first of *messages* that it covers was, and leave those out.
 
-    Of stand-ins whose ranges overlap the latest one counts.
+    The range may begin with a failed run, which is not among *messages*; one of which nothing is
+    left has no stand-in either. Of stand-ins whose ranges overlap the latest one counts.
     """
     chosen: list[tuple[int, int, Message]] = []
     for message in reversed(messages):
@@ -61,15 +65,16 @@ def _with_summaries(messages: Sequence[Message]) -> list[Message]:
             first, last = message.covers
             if not any(first <= end and start <= last for start, end, _ in chosen):
                 chosen.append((first, last, message))
-    begins = {first: message for first, _, message in chosen}
     kept: list[Message] = []
     for message in messages:
         if message.kind != "original":
             continue
-        if stand_in := begins.get(message.seq):
-            kept.append(stand_in)
-        if not any(first <= message.seq <= last for first, last, _ in chosen):
+        covering = (one for first, last, one in chosen if first <= message.seq <= last)
+        stand_in = next(covering, None)
+        if stand_in is None:
             kept.append(message)
+        elif stand_in not in kept:
+            kept.append(stand_in)
     return kept
 
 
@@ -96,9 +101,10 @@ def paired(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
     answers: dict[tuple[int, int], ModelMessage] = {}
     unanswered: list[tuple[int, int, str]] = []  # (position of the message, index, call id)
     for position, message in enumerate(kept):
-        for index, call in enumerate(message.tool_calls or ()):
-            unanswered.append((position, index, call.id))
-        if message.role == "tool":
+        if message.role != "tool":
+            for index, call in enumerate(message.tool_calls or ()):
+                unanswered.append((position, index, call.id))
+        else:
             fitting = [one for one in unanswered if one[2] == (message.tool_call_id or "")]
             if fitting:
                 # Of the nearest message the first such call: results come in call order.

@@ -10,23 +10,22 @@ Without a journal (nothing is kept of an ephemeral conversation) every call does
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import run_journal as journal_events
 from run_journal import ErrorType, Phase, ReplayPolicy, ToolOutcome, stack_of, type_names_of
-
 from sessions_api.errors import ProviderError
 from sessions_api.failures import error_type_of, retryable
 
 if TYPE_CHECKING:
-    from run_journal import Event, Journal
-    from state_store import Message, Run
-    from state_store import ReplayPolicy as StoredPolicy
+    from collections.abc import Sequence
 
+    from run_journal import Event, Journal
     from sessions_api.providers.base import ModelReply, ModelRequest
     from sessions_api.runs.machine import ToolResult
     from sessions_api.runs.recorder import RunPlan
+    from state_store import Message, Run
+    from state_store import ReplayPolicy as StoredPolicy
 
 
 class RunStory:
@@ -51,7 +50,7 @@ class RunStory:
             self.head = (head.seq, head.chain)
 
     def started(self, run: Run, *, created: bool) -> None:
-        """The input and the pending run are committed, the session too when it is new."""
+        """Tell that the input and the pending run are committed, and the session if it is new."""
         plan = self._plan
         if created:
             self._tell(
@@ -71,7 +70,7 @@ class RunStory:
         )
 
     def requested(self, request: ModelRequest) -> None:
-        """A request is about to be sent."""
+        """Tell that a request is about to be sent."""
         self._attempt += 1
         self._asked_at = time.monotonic()
         self._tell(
@@ -87,7 +86,7 @@ class RunStory:
         )
 
     def responded(self, reply: ModelReply) -> None:
-        """A whole reply arrived; nothing of it is committed yet."""
+        """Tell that a whole reply arrived; nothing of it is committed yet."""
         usage = reply.usage
         self._tell(
             journal_events.ProviderResponded(
@@ -108,7 +107,7 @@ class RunStory:
         )
 
     def provider_failed(self, error: Exception) -> None:
-        """A request brought no usable reply."""
+        """Tell that a request brought no usable reply."""
         self._tell(
             journal_events.ProviderFailed(
                 session_id=self._plan.session_id,
@@ -126,7 +125,7 @@ class RunStory:
         )
 
     def tools_started(self, message: Message, policies: Sequence[StoredPolicy]) -> None:
-        """The calls that *message* carries are committed as started."""
+        """Tell that the calls which *message* carries are committed as started."""
         calls = message.tool_calls or ()
         for index, (call, policy) in enumerate(zip(calls, policies, strict=True)):
             self._tell(
@@ -142,7 +141,7 @@ class RunStory:
             )
 
     def tool_finished(self, result: ToolResult, call_seq: int) -> None:
-        """One result is committed."""
+        """Tell that one result is committed."""
         self._tell(
             journal_events.ToolFinished(
                 session_id=self._plan.session_id,
@@ -158,7 +157,7 @@ class RunStory:
         )
 
     def ended(self, run: Run, failure: BaseException | None, *, duration_ms: int) -> None:
-        """The run's end is committed; its last line, and told once."""
+        """Tell that the run's end is committed; its last line, and told once."""
         if self._ended or run.status == "pending":
             return
         self._ended = True

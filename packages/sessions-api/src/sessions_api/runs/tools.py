@@ -10,15 +10,17 @@ Must not: run anything; drivers do. pydantic is imported when the first schema i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
-
-from state_store import ReplayPolicy
+from typing import TYPE_CHECKING, Any, overload
 
 from sessions_api.errors import ToolDefinitionInvalid
 from sessions_api.providers.base import ToolSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from state_store import ReplayPolicy
 
 NAME_LIMIT = 64
 
@@ -42,6 +44,7 @@ class Tool:
     timeout_s: float | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
         return self.function(*args, **kwargs)
 
     @property
@@ -53,7 +56,9 @@ class Tool:
     def _model(self) -> Any:
         from pydantic import ConfigDict, create_model  # noqa: PLC0415 - heavy, and rarely needed
 
+        # Fields have names of their own: "json", "copy" or "_x" are good parameters and bad fields.
         fields: dict[str, Any] = {}
+        names: dict[str, str] = {}
         hints = inspect.get_annotations(self.function, eval_str=True)
         for name, parameter in inspect.signature(self.function).parameters.items():
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
@@ -67,13 +72,25 @@ class Tool:
                     hint="Name the parameters that it takes.",
                 )
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints.get(name, Any), default)
-        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
+            field = f"argument_{len(names)}"
+            names[field] = name
+            fields[field] = (hints.get(name, Any), default)
+        config = ConfigDict(extra="forbid", alias_generator=names.__getitem__)
+        return create_model(self.name, __config__=config, **fields)
 
     @cached_property
     def spec(self) -> ToolSpec:
         """The tool as a provider is told about it."""
-        schema: dict[str, Any] = self._model.model_json_schema()
+        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - heavy, and rarely needed
+
+        try:
+            schema: dict[str, Any] = self._model.model_json_schema()
+        except (PydanticUserError, NameError, AttributeError) as error:
+            raise ToolDefinitionInvalid(
+                f"The type hints of the tool {self.name} cannot be described to a model"
+                f" ({type(error).__name__}).",
+                hint="Use types that JSON can carry, and names that the function's module knows.",
+            ) from error
         schema.pop("title", None)
         return ToolSpec(name=self.name, description=self.description, parameters=schema)
 
@@ -89,7 +106,8 @@ class Tool:
                 for one in error.errors(include_url=False, include_input=False)
             )
             raise ToolArgumentsInvalid(f"invalid arguments for {self.name}: {found}") from None
-        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        fields = type(parsed).model_fields
+        return {field.alias: getattr(parsed, name) for name, field in fields.items()}
 
 
 @overload
@@ -117,7 +135,7 @@ def tool(
     """
 
     def wrap(function: Callable[..., Any]) -> Tool:
-        chosen = name or getattr(function, "__name__", "")
+        chosen = name or str(getattr(function, "__name__", ""))
         if not chosen.isidentifier() or len(chosen) > NAME_LIMIT:
             raise ToolDefinitionInvalid(
                 f"{chosen!r} cannot be a tool's name.",

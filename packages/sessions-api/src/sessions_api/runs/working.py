@@ -15,14 +15,16 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
-
-from state_store import ToolCall, ToolOutcome
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessions_api.runs.machine import ToolResult
 from sessions_api.runs.tools import Tool, ToolArgumentsInvalid, result_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from state_store import ToolCall, ToolOutcome
 
 T = TypeVar("T")
 
@@ -30,11 +32,14 @@ T = TypeVar("T")
 def in_daemon_thread(function: Callable[[], T], *, name: str) -> Future[T]:
     """Run *function* in a daemon thread, with the caller's context variables."""
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # a thread cannot be withdrawn, so neither can its future
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
             value = context.run(function)
+        except StopIteration as error:  # no awaiting task could take it, and would wait for ever
+            future.set_exception(RuntimeError(f"{name} raised {error!r}"))
         except BaseException as error:  # noqa: BLE001 - whatever it was belongs to the waiter
             future.set_exception(error)
         else:
@@ -65,13 +70,13 @@ class Call:
 
     def call_sync(self) -> ToolResult:
         """Run the call here and now; an asynchronous tool gets an event loop of its own."""
-        if self.is_async:
-            return asyncio.run(self.call_async())
         try:
+            if self.is_async:
+                return asyncio.run(self.call_async())
             tool, arguments = self._prepared()
             return self._good(tool(**arguments))
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
-            return self._bad(error)
+        except BaseException as error:  # noqa: BLE001 - it has a thread of its own: even
+            return self._bad(error)  # SystemExit ends nothing but the call
 
     async def call_async(self) -> ToolResult:
         """Run the call on this event loop; a time-out cancels it."""
@@ -83,7 +88,12 @@ class Call:
             return self._good(value)
         except TimeoutError as error:
             return self.timed_out("error") if limit.expired() else self._bad(error)
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._bad(error)  # nobody asked for it: the tool itself was given up
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
             return self._bad(error)
 
     def timed_out(self, outcome: ToolOutcome) -> ToolResult:
@@ -103,7 +113,7 @@ class Call:
     def _good(self, value: Any) -> ToolResult:
         return self._result(result_text(value), "ok", None)
 
-    def _bad(self, error: Exception) -> ToolResult:
+    def _bad(self, error: BaseException) -> ToolResult:
         said = str(error)
         if not isinstance(error, ToolArgumentsInvalid):
             said = f"{type(error).__name__}: {said}" if said else type(error).__name__
