@@ -22,6 +22,7 @@ from sessions_api.errors import (
     ProviderUnavailable,
 )
 from sessions_api.providers import make_provider
+from sessions_api.runs.history import History
 from sessions_api.runs.recorder import RunPlan, RunRecorder
 from sessions_api.runs.tools import Tool, toolbox
 from sessions_api.sessions import Sessions
@@ -98,6 +99,7 @@ class Conversation:
             new_id=self._new_id,
         )
         self.sessions = Sessions(self._state, defaults=defaults)
+        self._history = History(self._state.store)
         self._closed = False
 
     @property
@@ -136,7 +138,8 @@ class Conversation:
             create=created,
             auto_title=title_of(text),
         )
-        return RunRecorder(self._state, plan, self.sessions), provider
+        recorder = RunRecorder(self._state, plan, sessions=self.sessions, history=self._history)
+        return recorder, provider
 
     def provider_for(self, session: Session | None) -> Provider:
         """Return the provider that answers in *session*, or in a new one."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from run_journal import SessionArchived, SessionCreated, SessionRenamed, SessionResumed
 from sessions_api.errors import NoActiveSession
 from sessions_api.references import resolve_session
 from sessions_api.runs.replay import context
@@ -36,7 +35,6 @@ from state_store import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from run_journal import Event
     from sessions_api.state import WorkspaceState
 
 View = Literal["original", "context", "all"]
@@ -48,6 +46,7 @@ class Sessions:
     def __init__(self, state: WorkspaceState, *, defaults: NewSession | None = None) -> None:
         self._state = state
         self._store = state.store
+        self._story = state.story
         self._defaults = defaults or NewSession()
         self._active: Session | None = None
         self._entered_at = 0.0
@@ -80,9 +79,8 @@ class Sessions:
                 metadata=metadata,
             )
         )
-        self._tell(
-            SessionCreated(session_id=session.id, provider=session.provider, model=session.model_id)
-        )
+        if self._story is not None:
+            self._story.created(session)
         self._enter(session)
         return session
 
@@ -93,14 +91,8 @@ class Sessions:
         """
         session = self.get(ref)
         self._enter(session)
-        self._tell(
-            SessionResumed(
-                session_id=session.id,
-                provider=session.provider,
-                model=session.model_id,
-                message_count=session.message_count,
-            )
-        )
+        if self._story is not None:
+            self._story.resumed(session)
         return session
 
     def leave(self) -> None:
@@ -115,10 +107,12 @@ class Sessions:
                 self._store.close_session(active.id, spent=spent)
         self._used = False
 
-    def used(self, session_id: str) -> None:
-        """Make the session that a run has begun in active, as it is now. Runs call this."""
-        self._enter(self._store.get_session(session_id))
+    def used(self, session_id: str) -> Session:
+        """Make the session that a run has begun in active and return it. Runs call this."""
+        session = self._store.get_session(session_id)
+        self._enter(session)
         self._used = True
+        return session
 
     def changed(self, session_id: str) -> None:
         """Take over how a run left its session, if that is still active. Runs call this."""
@@ -193,7 +187,8 @@ class Sessions:
     def rename(self, ref: str, title: str) -> Session:
         """Give the session a title, which no automatic one replaces."""
         session = self._store.update_session(self._id_of(ref), {"title": title})
-        self._tell(SessionRenamed(session_id=session.id))
+        if self._story is not None:
+            self._story.renamed(session)
         return self._seen(session)
 
     def archive(self, ref: str) -> Session:
@@ -220,7 +215,8 @@ class Sessions:
 
     def _archive(self, ref: str, *, archived: bool) -> Session:
         session = self._store.archive_session(self._id_of(ref), archived=archived)
-        self._tell(SessionArchived(session_id=session.id, archived=archived))
+        if self._story is not None:
+            self._story.archived(session)
         return self._seen(session)
 
     def _seen(self, session: Session) -> Session:
@@ -234,10 +230,6 @@ class Sessions:
         if self._active is None:
             raise NoActiveSession
         return self._active.id
-
-    def _tell(self, event: Event) -> None:
-        if self._state.journal is not None:
-            self._state.journal.write(event)
 
 
 class AsyncSessions:

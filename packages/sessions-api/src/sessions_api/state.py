@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from run_journal import Journal, RunRecovered, SessionDeleted, StoreOpened, WorkspaceDecided
-from run_journal import WorkspaceVerdict as JournalVerdict
 from state_store import (
     Clock,
     Deleted,
     IdSource,
-    Run,
     SqliteStore,
     StoreBusy,
     StoreMissing,
@@ -42,6 +39,8 @@ from workspace_identity import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sessions_api.story import WorkspaceStory
+
 Persistence = Literal["required", "best-effort", "ephemeral"]
 _UNUSABLE = (StoreUnavailable, StoreBusy, StateHomeUnusable, RegistryBusy)
 
@@ -58,29 +57,30 @@ class WorkspaceState:
     workspace_id: str | None
     paths: WorkspacePaths | None
     store: SqliteStore
-    journal: Journal | None
+    story: WorkspaceStory | None
     saving: bool
     notices: tuple[str, ...] = ()
+    _told_recovered_count: int = field(default=0, init=False)
 
     def delete(self, session_id: str) -> Deleted:
         """Delete a session everywhere: its rows, then its journal; a tombstone stays."""
         deleted = self.store.delete(session_id)
-        if self.journal is not None:
-            self.journal.delete(session_id)
-            self.journal.write(
-                SessionDeleted(
-                    session_id=session_id,
-                    message_count=deleted.message_count,
-                    run_count=deleted.run_count,
-                )
-            )
+        if self.story is not None:
+            self.story.deleted(deleted)
         return deleted
+
+    def tell_recovered(self) -> None:
+        """Tell the journal of runs that the store has recovered since it was last asked."""
+        recovered = self.store.recovered
+        if self.story is not None and len(recovered) > self._told_recovered_count:
+            self.story.recovered(recovered[self._told_recovered_count :])
+        self._told_recovered_count = len(recovered)
 
     def close(self) -> None:
         """Close store and journal. Doing it twice does nothing."""
         self.store.close()
-        if self.journal is not None:
-            self.journal.close()
+        if self.story is not None:
+            self.story.journal.close()
 
 
 def open_state(
@@ -125,7 +125,7 @@ def read_state(
         workspace_id=found.id,
         paths=found.paths,
         store=store,
-        journal=None,
+        story=None,
         saving=False,
         notices=notices,
     )
@@ -148,32 +148,29 @@ def _open(
         new_id=new_id,
     )
     try:
+        # Not for those who only read: the journal's package is a third of their start.
+        from run_journal import Journal  # noqa: PLC0415 - see above
+        from sessions_api.story import WorkspaceStory  # noqa: PLC0415 - see above
+
         journal = Journal(
             found.paths.journal_dir, workspace_id=found.id, secrets=secrets, clock=clock
         )
     except BaseException:
         store.close()
         raise
-    if (verdict := str(found.verdict)) in set(JournalVerdict):  # what is usual is not told
-        journal.write(WorkspaceDecided(verdict=JournalVerdict(verdict)))
-    if store.recovered:
-        journal.write(StoreOpened(pid=os.getpid(), recovered_run_count=len(store.recovered)))
-    tell_recovered(journal, store.recovered)
-    return WorkspaceState(
+    story = WorkspaceStory(journal)
+    story.opened(str(found.verdict), recovered_count=len(store.recovered))
+    state = WorkspaceState(
         root=found.root,
         workspace_id=found.id,
         paths=found.paths,
         store=store,
-        journal=journal,
+        story=story,
         saving=True,
         notices=_notices(found),
     )
-
-
-def tell_recovered(journal: Journal, runs: Iterable[Run]) -> None:
-    """Write the last line of runs whose process had died."""
-    for run in runs:
-        journal.write(RunRecovered(session_id=run.session_id, run_id=run.id))
+    state.tell_recovered()
+    return state
 
 
 def _notices(found: Workspace | Inspection) -> tuple[str, ...]:
@@ -193,7 +190,7 @@ def _in_memory(
         workspace_id=None,
         paths=None,
         store=SqliteStore.in_memory(workspace_id=str(uuid.uuid4()), clock=clock, new_id=new_id),
-        journal=None,
+        story=None,
         saving=False,
         notices=notices,
     )

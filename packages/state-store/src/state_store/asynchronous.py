@@ -12,9 +12,11 @@ from state_store.sqlite.store import SqliteStore
 from state_store.threads import OwnedThread, hop, iterate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
     from types import TracebackType
+
+    from state_store.records import Run
 
 
 class AsyncSqliteStore:
@@ -27,13 +29,30 @@ class AsyncSqliteStore:
     @classmethod
     async def open(cls, path: Path, *, workspace_id: str, **options: Any) -> Self:
         """Open the database at *path*; see `SqliteStore.open` for the *options*."""
+        return await cls._made(SqliteStore.open, path, workspace_id=workspace_id, **options)
+
+    @classmethod
+    async def in_memory(cls, *, workspace_id: str, **options: Any) -> Self:
+        """Make a store that keeps nothing once it is closed; see `SqliteStore.in_memory`."""
+        return await cls._made(SqliteStore.in_memory, workspace_id=workspace_id, **options)
+
+    @classmethod
+    async def _made(cls, make: Callable[..., SqliteStore], *args: Any, **options: Any) -> Self:
         thread = OwnedThread("state-store")
+        made: list[SqliteStore] = []
         try:
-            core = await thread.call(SqliteStore.open, path, workspace_id=workspace_id, **options)
+            await thread.call(lambda: made.append(make(*args, **options)))
         except BaseException:
+            for core in made:  # it was opened all the same when only the waiting was cancelled
+                await thread.call(core.close)
             thread.close()
             raise
-        return cls(core, thread)
+        return cls(made[0], thread)
+
+    @property
+    def recovered(self) -> tuple[Run, ...]:
+        """The runs of dead processes that opening it made failed/interrupted."""
+        return self._core.recovered
 
     create_session = hop(SqliteStore.create_session)
     get_session = hop(SqliteStore.get_session)

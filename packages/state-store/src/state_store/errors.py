@@ -16,6 +16,8 @@
     │   └── SessionWasDeleted       a tombstone says so
     ├── SessionExists               the id is taken (ValueError)
     ├── RunNotFound                 (LookupError)
+    ├── RunExists                   the id is taken (ValueError)
+    ├── IdInvalid                   not the canonical text of a UUID (ValueError)
     ├── RunNotPending               a finish came too late or from a stranger; nothing changed
     ├── HistoryConflict             a saved state contradicts stored originals (ValueError)
     └── CursorInvalid               a page cursor that this listing did not give (ValueError)
@@ -194,6 +196,24 @@ class RunNotFound(StateStoreError, LookupError):
         super().__init__(f"There is no run {run_id}.")
         self.run_id = run_id
         self.hint = "List the session's runs to see their ids."
+
+
+class RunExists(StateStoreError, ValueError):
+    """A run with the id `run_id` is there already. Nothing was written."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"Run {run_id} exists already.")
+        self.run_id = run_id
+        self.hint = "Give every run an id of its own; `new_id` makes one."
+
+
+class IdInvalid(StateStoreError, ValueError):
+    """An id of a `kind` (session, run) is not the canonical, lower-case text of a UUID."""
+
+    def __init__(self, *, kind: str) -> None:
+        super().__init__(f"This is no {kind} id: it is not the canonical text of a UUID.")
+        self.kind = kind
+        self.hint = "Let the store make ids, or make them with `new_id`."
 
 
 class RunNotPending(StateStoreError):

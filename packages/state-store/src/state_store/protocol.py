@@ -83,7 +83,10 @@ class SessionStore(Protocol):
         """Delete the session for good and leave a tombstone with times and counts alone.
 
         SessionBusy while a live process runs it. After it returns the content is nowhere in the
-        database's files.
+        bytes of the store's files. Somebody in the middle of a read can hold that up: then
+        `erased` in the answer is false, no later read finds the session, and the bytes go, once
+        that read is over, with this store's next write or close (if its process is killed first:
+        when a later writer is the last to close the store).
         """
 
     def begin_run(

@@ -263,12 +263,17 @@ class ToolExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What a delete removed; a tombstone with the same facts, and no content, stays."""
+    """What a delete removed; a tombstone with the same facts, and no content, stays.
+
+    `erased`: the content is out of the bytes of the store's files already. False when another
+    process was reading; it follows with this store's next write or its close.
+    """
 
     id: str
     deleted_at: datetime
     message_count: int
     run_count: int
+    erased: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,20 +9,21 @@ call has ended, then the cancellation goes on; so a cancelled write may have bee
 no write goes on behind the back of a caller who believes it over. A call that still waits in the
 queue is withdrawn.
 
-Must not: hold a reference to an event loop; one core may be used from several loops in turn.
+Must not: hold a reference to an event loop; one core may be used from several loops in turn. Nor
+import asyncio or an executor before they are needed: they are half of what importing a
+synchronous store would cost, and whoever awaits has them already.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import update_wrapper
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from concurrent.futures import Future
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +39,8 @@ class OwnedThread:
     """
 
     def __init__(self, name: str) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see the module
+
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._pid = os.getpid()
         self._closed = False
@@ -56,6 +59,8 @@ class OwnedThread:
 
 async def settled(future: Future[R]) -> R:
     """Await *future*; on cancellation wait for its end before the cancellation goes on."""
+    import asyncio  # noqa: PLC0415 - see the module
+
     waiting = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(waiting)

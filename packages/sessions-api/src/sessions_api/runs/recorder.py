@@ -37,7 +37,7 @@ from sessions_api.runs.machine import (
     State,
     ToolsStarted,
 )
-from sessions_api.runs.replay import replay, to_model
+from sessions_api.runs.replay import to_model
 from sessions_api.runs.story import RunStory
 from state_store import (
     Message,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessions_api.runs.tools import Tool
+    from sessions_api.runs.history import History
     from sessions_api.sessions import Sessions
     from sessions_api.state import WorkspaceState
 
@@ -88,11 +89,17 @@ class RunRecorder:
     there is nothing: other tools are still awaited, or the run has ended.
     """
 
-    def __init__(self, state: WorkspaceState, plan: RunPlan, sessions: Sessions) -> None:
+    def __init__(
+        self, state: WorkspaceState, plan: RunPlan, *, sessions: Sessions, history: History
+    ) -> None:
         self.plan = plan
+        self._state = state
         self._sessions = sessions
+        self._history = history
+        self._before: tuple[ModelMessage, ...] = ()
+        self._revision = 0
         self._store = state.store
-        self._story = RunStory(state.journal, plan)
+        self._story = RunStory(state.story.journal if state.story else None, plan)
         self._machine = RunMachine(
             ModelRequest(
                 model=plan.model,
@@ -223,14 +230,11 @@ class RunRecorder:
         )
         self._messages.append(message)
         self._story.started(run, created=plan.create is not None)
-        self._sessions.used(plan.session_id)
-        # The run itself is pending and therefore not part of what is replayed.
-        history = replay(
-            self._store.messages(plan.session_id, view="all").items,
-            self._store.runs(plan.session_id).items,
-            self._store.tool_executions(plan.session_id),
-        )
-        return (*history, to_model(message))
+        self._state.tell_recovered()
+        session = self._sessions.used(plan.session_id)
+        self._revision = session.revision
+        self._before = self._history.before_run(session)
+        return (*self._before, to_model(message))
 
     def _start_tools(self, effect: StartTools) -> Event:
         reply = effect.reply
@@ -250,6 +254,7 @@ class RunRecorder:
             policies,
         )
         self._messages.append(message)
+        self._revision += 1
         self._call_seq = message.seq
         self._story.tools_started(message, policies)
         return ToolsStarted(to_model(message))
@@ -269,6 +274,7 @@ class RunRecorder:
             ),
         )
         self._messages.append(message)
+        self._revision += 1
         self._story.tool_finished(result, self._call_seq)
         return ResultKept(result.index, to_model(message))
 
@@ -287,6 +293,7 @@ class RunRecorder:
             journal_lost_count=self._story.lost_count,
         )
         self._messages.append(message)
+        self._keep((*self._machine.request.messages, to_model(message)))
         self._tell_end()
         return Ended()
 
@@ -300,7 +307,9 @@ class RunRecorder:
                 journal_head=self._story.head,
                 journal_lost_count=self._story.lost_count,
             )
+            self._keep(self._before)  # a failed run is not replayed
         except RunNotPending:
+            self._history.forget()
             self._run = self._store.get_run(self.plan.run_id)
             if self._run.status == "completed":
                 page = self._store.messages(self.plan.session_id, view="all")
@@ -308,6 +317,14 @@ class RunRecorder:
         except RunNotFound:
             return  # nothing of it was ever stored
         self._tell_end()
+
+    def _keep(self, messages: tuple[ModelMessage, ...]) -> None:
+        """Keep what the next run is preceded by, if all that happened in this one is known."""
+        if not self._revision:
+            self._history.forget()
+            return
+        self._revision += 1
+        self._history.keep(self.plan.session_id, self._revision, messages)
 
     def _tell_end(self) -> None:
         if self._run is not None:

@@ -17,6 +17,7 @@ import os
 import threading
 import uuid
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,24 +33,37 @@ from state_store.errors import (
     StoreMissing,
     StoreNewer,
 )
-from state_store.sqlite import policy, schema
-from state_store.sqlite.faults import newest_backup, translated, unavailable
+from state_store.sqlite import frozen, policy, schema, shape
+from state_store.sqlite.faults import hindered, newest_backup, translated, unavailable
+from state_store.sqlite.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BUSY_TIMEOUT_MS = 5_000
+_SIDECARS = ("-journal", "-wal", "-shm")
 MEMORY_PATH = Path(":memory:")
 
 
 class Database:
     """A connection with its rules. Thread-safe; refuses to work in a forked child."""
 
-    def __init__(self, connection: apsw.Connection, path: Path, *, busy_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        *,
+        busy_timeout_ms: int,
+        snapshot: frozen.Snapshot | None = None,
+    ) -> None:
         self.path = path
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
+        self._snapshot = snapshot
+        self._log_is_owed = False
         self._lock = threading.RLock()
+        self._waiting = Waiting()
+        self._waiting.wait_up_to(connection, busy_timeout_ms)
         self._pid = os.getpid()
         self._closed = False
         self._transaction: object = None
@@ -65,22 +79,25 @@ class Database:
     ) -> Database:
         """Open the database at *path*, which exists, or raise saying why not.
 
-        A reader takes no write lock and creates nothing but SQLite's own -wal and -shm.
+        A reader takes no write lock and creates nothing but SQLite's own -wal and -shm. Where it
+        cannot create these and no -wal exists it reads the file as it stands; see `frozen`.
         """
-        flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
         _require_file(path)
-        with translated(path, waited_ms=busy_timeout_ms):
-            connection = apsw.Connection(str(path), flags=flags)
+        if writing and (denied := hindered(path, writing=True)):
+            raise denied  # up front: SQLite would open it for reading and fail at the first write
+        with translated(path, waited_ms=busy_timeout_ms, writing=writing):
+            snapshot = None
+            connect = partial(
+                _connect, path, workspace_id=workspace_id, writing=writing, wait_ms=busy_timeout_ms
+            )
             try:
-                policy.keep_log_on_close(connection, path)
-                policy.wait_in_slices(connection, busy_timeout_ms)
-                _check_identity(connection, path, workspace_id)
-                for rule in policy.WRITING if writing else policy.READING:
-                    rule(connection, path)
-            except BaseException:
-                connection.close(True)
-                raise
-        return cls(connection, path, busy_timeout_ms=busy_timeout_ms)
+                connection = connect(str(path))
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if writing or (snapshot := frozen.take(path)) is None:
+                    raise
+                connection = connect(frozen.uri_of(path))
+                frozen.require_unchanged(path, snapshot)
+        return cls(connection, path, busy_timeout_ms=busy_timeout_ms, snapshot=snapshot)
 
     @classmethod
     def in_memory(cls, *, workspace_id: str, clock: Clock) -> Database:
@@ -98,20 +115,48 @@ class Database:
         BEGIN IMMEDIATE: a transaction that reads first and asks for the lock later fails at
         once, whatever the time-out, when another has written in between.
         """
+        self._waiting.let_others_pass()
         with self._transact("BEGIN IMMEDIATE") as connection:
             yield connection
             connection.execute("COMMIT")
+            if self._log_is_owed:
+                self._settle_log(connection, wait_ms=0)
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Read one consistent snapshot. Leave before anything slow: a reader pins the WAL."""
-        with self._transact("BEGIN DEFERRED") as connection:
-            yield connection
+        try:
+            with self._transact("BEGIN DEFERRED") as connection:
+                yield connection
+        except StoreDamaged:
+            self._require_unchanged()
+            raise
+        self._require_unchanged()
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the database and cut it to nothing, if nobody reads."""
-        with self._use() as connection, suppress(apsw.BusyError):
+    def _require_unchanged(self) -> None:
+        if self._snapshot is not None:
+            frozen.require_unchanged(self.path, self._snapshot)
+
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the database and cut it to nothing.
+
+        False when a reader, or an error of the moment, holds it back. Then it is tried again
+        after every later write, without waiting, and at close.
+        """
+        with self._use() as connection:
+            self._settle_log(connection, wait_ms=self._busy_timeout_ms)
+            return not self._log_is_owed
+
+    def _settle_log(self, connection: apsw.Connection, *, wait_ms: int) -> None:
+        self._log_is_owed = True
+        self._waiting.wait_up_to(connection, wait_ms)
+        try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._log_is_owed = False
+        except apsw.Error:
+            pass  # what was committed is safe in the log; a caller must not take it for undone
+        finally:
+            self._waiting.wait_up_to(connection, self._busy_timeout_ms)
 
     def close(self) -> None:
         """Close the connection. Doing it twice, or in a forked child, does nothing."""
@@ -122,6 +167,8 @@ class Database:
                 return
             self._closed = True
             with translated(self.path, waited_ms=self._busy_timeout_ms):
+                if self._log_is_owed:
+                    self._settle_log(self._connection, wait_ms=0)
                 policy.settle_log_on_close(self._connection)
                 self._connection.close()
 
@@ -151,7 +198,14 @@ class Database:
         with self._lock, translated(self.path, waited_ms=self._busy_timeout_ms):
             if self._closed:
                 raise StoreClosed
-            yield self._connection
+            try:
+                yield self._connection
+            except apsw.SQLError as error:
+                if shape.is_as_written(self._connection):
+                    raise
+                reason = "its tables are not those that this program made"
+                backup = newest_backup(self.path)
+                raise StoreDamaged(self.path, reason, backup_path=backup) from error
 
 
 def create(path: Path, *, workspace_id: str, clock: Clock) -> None:
@@ -170,17 +224,19 @@ def create(path: Path, *, workspace_id: str, clock: Clock) -> None:
                 policy.use_wal(connection, path)
                 policy.sync_fully(connection, path)
                 _apply_schema(connection, workspace_id=workspace_id, clock=clock)
+                # A close passes over the errors of its checkpoint, and half a file would be linked.
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
                 connection.close()
         with suppress(FileExistsError):
             os.link(building, path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except StateStoreError:  # some of which are OSErrors themselves
         raise
     except OSError as error:
         raise unavailable(path, error) from error
     finally:
-        for leftover in (building, *(Path(f"{building}{end}") for end in ("-wal", "-shm"))):
+        for leftover in (building, *(Path(f"{building}{end}") for end in _SIDECARS)):
             with suppress(OSError):
                 leftover.unlink(missing_ok=True)
 
@@ -198,6 +254,24 @@ def _apply_schema(connection: apsw.Connection, *, workspace_id: str, clock: Cloc
     connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={schema.VERSION}")
     connection.execute("COMMIT")
+
+
+def _connect(
+    path: Path, name: str, *, workspace_id: str, writing: bool, wait_ms: int
+) -> apsw.Connection:
+    """Open *path* under the *name* that SQLite takes, by the rules, or leave nothing open."""
+    flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI)
+    try:
+        policy.keep_log_on_close(connection, path)
+        Waiting().wait_up_to(connection, wait_ms)
+        _check_identity(connection, path, workspace_id)
+        for rule in policy.WRITING if writing else policy.READING:
+            rule(connection, path)
+    except BaseException:
+        connection.close(True)
+        raise
+    return connection
 
 
 def _require_file(path: Path) -> None:
@@ -222,13 +296,16 @@ def _check_identity(connection: apsw.Connection, path: Path, workspace_id: str) 
         found = connection.execute("SELECT workspace_id FROM store").get
     except apsw.SQLError:
         found = None
-    if found is None:
-        raise StoreDamaged(path, "its first table is missing", backup_path=newest_backup(path))
+    if not isinstance(found, str):
+        raise StoreDamaged(
+            path, "its first table is missing or cannot be read", backup_path=newest_backup(path)
+        )
     if found != workspace_id:
         raise StoreForeign(path, f"it belongs to workspace {found}, not {workspace_id}")
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Return when the names in *directory* are on the disk."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

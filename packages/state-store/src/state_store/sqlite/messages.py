@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from state_store.clock import to_text
 from state_store.cursor import check_limit, decode_cursor, encode_cursor, fetch_count
 from state_store.records import Message, NewMessage, Page, View
+from state_store.sqlite.faults import UnreadableValue
 from state_store.sqlite.rows import MESSAGE_COLUMNS, storable, to_message
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ _PAGE: dict[View, str] = {
     )
     for view, condition in _FILTERS.items()
 }
+# Nothing was found of a session that counts originals, and nothing explains that.
+_HIDDEN = (
+    "SELECT message_count > 0"
+    " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1 AND kind <> 'original')"
+    " AND NOT EXISTS (SELECT 1 FROM runs WHERE session_id = ?1 AND undone_at IS NOT NULL)"
+    " FROM sessions WHERE id = ?1"
+)
 _LAST = (
     f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ?1{_FILTERS['original']}"  # noqa: S608 - constants alone
     " ORDER BY seq DESC LIMIT ?2"
@@ -107,6 +115,8 @@ def page(
     after = 0 if cursor is None else decode_cursor(listing, cursor, (int,))[0]
     bindings: tuple[Any, ...] = (session_id, after, fetch_count(limit))
     rows = connection.execute(_PAGE[view], bindings).fetchall()
+    if not rows and cursor is None:
+        _require_none(connection, session_id)
     more = limit is not None and len(rows) > limit
     items = tuple(to_message(row) for row in rows[:limit])
     return Page(
@@ -119,4 +129,12 @@ def last(connection: apsw.Connection, session_id: str, count: int) -> tuple[Mess
     """Return the last *count* originals, in order of seq."""
     check_limit(count)
     rows = connection.execute(_LAST, (session_id, count)).fetchall()
+    if not rows and count:
+        _require_none(connection, session_id)
     return tuple(to_message(row) for row in reversed(rows))
+
+
+def _require_none(connection: apsw.Connection, session_id: str) -> None:
+    """Raise when an empty history is a full one behind an index that lost its rows."""
+    if connection.execute(_HIDDEN, (session_id,)).get:
+        raise UnreadableValue

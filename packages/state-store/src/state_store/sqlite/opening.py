@@ -12,7 +12,8 @@ import os
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from state_store.sqlite.database import Database, create
+from state_store.sqlite import filesystem
+from state_store.sqlite.database import Database, create, sync_directory
 from state_store.sqlite.faults import unavailable
 from state_store.sqlite.recovery import Recovery, claim
 
@@ -31,11 +32,14 @@ def open_database(
     owners_dir: Path | None,
     clock: Clock,
     busy_timeout_ms: int,
+    allow_network_filesystem: bool,
 ) -> tuple[Database, Recovery, tuple[Run, ...]]:
     """Return database, recovery, and the runs of dead owners that a writer has recovered."""
     # Another name of the file, or another working directory, must not make an owner look dead.
     path = path.resolve()
     owners_dir = path.parent / "owners" if owners_dir is None else owners_dir.resolve()
+    if not allow_network_filesystem:
+        filesystem.require_local(path)
     if writing:
         make_directory(path.parent)
         create(path, workspace_id=workspace_id, clock=clock)
@@ -57,7 +61,11 @@ def open_database(
 
 
 def make_directory(directory: Path) -> None:
-    """Make *directory*, and its parents where they are missing, for this user alone."""
+    """Make *directory*, and its parents where they are missing, for this user alone.
+
+    Returns when they are on the disk: a directory that a power loss takes away takes with it
+    whatever was acknowledged inside.
+    """
     try:
         if directory.is_dir():
             return
@@ -65,6 +73,7 @@ def make_directory(directory: Path) -> None:
             if not missing.is_dir():
                 with suppress(FileExistsError):  # somebody else made it first
                     missing.mkdir(mode=0o700)
+                sync_directory(missing.parent)
         if not directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     except OSError as error:

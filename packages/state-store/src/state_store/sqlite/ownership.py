@@ -35,6 +35,10 @@ Liveness = Literal["alive", "dead", "unknown"]
 
 # What is read of an owner's file, which may be anything by now.
 _MAX_FACTS_BYTES = 4096
+# Whatever lies there, a link is not followed and a FIFO is not waited for.
+_LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# A claim is made anew when somebody who clears away after a crash has met it half made.
+_CLAIM_ATTEMPTS = 10
 # A descriptor inherited by a forked child would keep a dead owner's lock alive, so the child
 # closes all of them. Which descriptors those are is a fact of the process.
 _held: weakref.WeakSet[Owner]
@@ -61,6 +65,13 @@ class Owner:
     @classmethod
     def claim(cls, directory: Path, *, clock: Clock) -> Owner:
         """Make and lock a new owner file in *directory*. OSError when that cannot be done."""
+        for _ in range(_CLAIM_ATTEMPTS - 1):
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                return cls._claim(directory, clock=clock)
+        return cls._claim(directory, clock=clock)
+
+    @classmethod
+    def _claim(cls, directory: Path, *, clock: Clock) -> Owner:
         owner_id = str(uuid.uuid4())
         path = directory / f"{owner_id}.lock"
         unnamed = directory / f".{owner_id}.new"
@@ -89,7 +100,8 @@ class Owner:
             descriptor = self._descriptors.pop()
             try:
                 if not keep_file:
-                    self._path.unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):  # then the next opener finds it unlocked
+                        self._path.unlink(missing_ok=True)
             finally:
                 os.close(descriptor)
 
@@ -116,7 +128,7 @@ def probe(directory: Path, owner_id: str) -> Liveness:
     if path is None:
         return "unknown"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, _LOOK)
     except FileNotFoundError:
         return "dead"
     except OSError:
@@ -136,7 +148,10 @@ def facts_of(directory: Path, owner_id: str) -> OwnerFacts:
     path = _path_of(directory, owner_id)
     raw = None
     if path is not None:
-        with contextlib.suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+        with (
+            contextlib.suppress(OSError, ValueError, RecursionError),
+            open(path, "rb", opener=_look) as file,  # noqa: PTH123 - a Path has no opener
+        ):
             raw = json.loads(file.read(_MAX_FACTS_BYTES))
     if not isinstance(raw, dict):
         return OwnerFacts()
@@ -154,6 +169,29 @@ def remove_dead(directory: Path, owner_id: str) -> None:
     if path is not None and probe(directory, owner_id) == "dead":
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the files of claims that a crash cut off before they had their names.
+
+    A claim that is being made is locked, or about to be: then the lock held here, or the file
+    that is gone, makes its maker start over.
+    """
+    for path in directory.glob(".*.new"):
+        if _path_of(directory, path.name[1:].removesuffix(".new")) is None:
+            continue
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, _LOOK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+
+def _look(path: str, flags: int) -> int:
+    del flags
+    return os.open(path, _LOOK)
 
 
 def _path_of(directory: Path, owner_id: str) -> Path | None:

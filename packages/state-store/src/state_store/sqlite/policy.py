@@ -4,8 +4,6 @@ Each rule is a named function that sets one thing and asserts that it holds; `WR
 and `IN_MEMORY` list those that apply, in order. The rules come from the SQLite documentation
 (WAL, PRAGMA, "How To Corrupt An SQLite Database File").
 
-- Waiting is done in short slices by Python, so that Ctrl-C is seen at once and not after the
-  whole time-out, which is what SQLite's own sleep does.
 - synchronous=FULL: with NORMAL a power loss in WAL mode takes acknowledged commits with it.
 - secure_delete=ON: FAST leaves whole freed pages readable, and a delete must be true.
 - mmap_size=0: an I/O error in a mapped file is a signal that kills the process.
@@ -13,13 +11,13 @@ and `IN_MEMORY` list those that apply, in order. The rules come from the SQLite 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
-from state_store.errors import StateStoreError, WalUnsupported
+from state_store.errors import StateStoreError
+from state_store.sqlite import filesystem
 
 Rule = Callable[[apsw.Connection, Path], None]
 JOURNAL_SIZE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -34,21 +32,6 @@ def _expect(connection: apsw.Connection, name: str, value: int) -> None:
     pragma(connection, f"{name}={value}")
     if (found := pragma(connection, name)) != value:
         raise StateStoreError(f"SQLite did not accept {name}={value}; it answers {found!r}.")
-
-
-def wait_in_slices(connection: apsw.Connection, timeout_ms: int) -> None:
-    """Let *connection* wait for locks up to *timeout_ms*, at most 25 ms at a time."""
-    deadline = 0.0
-
-    def busy(attempt: int) -> bool:
-        nonlocal deadline
-        now = time.monotonic()
-        if attempt == 0:
-            deadline = now + timeout_ms / 1000
-        time.sleep(min(0.001 * 2 ** min(attempt, 5), 0.025))
-        return now < deadline
-
-    connection.set_busy_handler(busy)
 
 
 def keep_log_on_close(connection: apsw.Connection, path: Path) -> None:
@@ -70,11 +53,7 @@ def use_wal(connection: apsw.Connection, path: Path) -> None:
     """Write through a write-ahead log, and be certain that it is in force."""
     mode = pragma(connection, "journal_mode=WAL")
     if mode != "wal":
-        raise WalUnsupported(
-            path,
-            f"SQLite answers journal_mode={mode} when asked for WAL",
-            hint="Set TINYAGENT_STATE_HOME to a directory on a local disk.",
-        )
+        raise filesystem.refused_by_sqlite(path, f"SQLite answers journal_mode={mode}")
 
 
 def sync_fully(connection: apsw.Connection, path: Path) -> None:

@@ -46,21 +46,26 @@ class Recovery:
             return runs.as_stale(run)
         return run
 
-    def require_idle(self, connection: apsw.Connection, session_id: str, *, clock: Clock) -> None:
-        """Recover a dead owner's run in place; SessionBusy for any other pending run."""
+    def require_idle(
+        self, connection: apsw.Connection, session_id: str, *, clock: Clock
+    ) -> tuple[Run, ...]:
+        """Recover a dead owner's run in place and return it; SessionBusy for any other."""
+        recovered: list[Run] = []
         for run in runs.pending(connection, session_id):
-            if self._liveness(run) == "dead":
-                _interrupt(connection, run, clock=clock)
-                continue
-            facts = self._facts(run)
-            raise SessionBusy(
-                session_id, pid=facts.pid, host=facts.host, since=to_text(run.started_at)
-            )
+            if self._liveness(run) != "dead":
+                facts = self._facts(run)
+                raise SessionBusy(
+                    session_id, pid=facts.pid, host=facts.host, since=to_text(run.started_at)
+                )
+            if _interrupt(connection, run, clock=clock):
+                recovered.append(runs.get(connection, run.id))
+        return tuple(recovered)
 
     def recover(self, *, clock: Clock) -> tuple[Run, ...]:
         """Make the pending runs of dead owners failed/interrupted and return those runs.
 
-        Takes no write lock when there are none. Files of dead owners without a run go.
+        Takes no write lock when there are none. Files of dead owners without a run go, and those
+        of claims that a crash cut off.
         """
         with self._database.read() as connection:
             pending = runs.pending(connection)
@@ -105,6 +110,7 @@ class Recovery:
         for path in self._owners_dir.glob("*.lock"):
             if path.stem not in in_use and path.stem != self.owner_id:
                 ownership.remove_dead(self._owners_dir, path.stem)
+        ownership.remove_unfinished(self._owners_dir)
 
 
 def claim(owners_dir: Path, *, clock: Clock) -> ownership.Owner:

@@ -11,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import apsw
+
 from state_store.clock import to_text
 from state_store.cursor import decode_cursor, encode_cursor, fetch_count
-from state_store.errors import RunNotFound, RunNotPending
+from state_store.errors import RunExists, RunNotFound, RunNotPending
+from state_store.ids import require_id
 from state_store.records import Message, Page, ReplayPolicy, Run, ToolExecution, ToolOutcome, Usage
 from state_store.sqlite.rows import EXECUTION_COLUMNS, RUN_COLUMNS, to_execution, to_run
 from state_store.text import repair_optional
@@ -21,8 +24,6 @@ from state_store.text import repair_optional
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    import apsw
 
 _GET = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"  # noqa: S608 - constants alone
 _PENDING = f"SELECT {RUN_COLUMNS} FROM runs WHERE status = 'pending'"  # noqa: S608 - the same
@@ -120,19 +121,23 @@ def insert(
     retry_of: str | None,
 ) -> None:
     """Insert a pending run; the caller has made sure that there is no other."""
-    connection.execute(
-        _INSERT,
-        (
-            run_id,
-            session_id,
-            first_seq,
-            to_text(now),
-            owner,
-            repair_optional(provider),
-            repair_optional(model),
-            retry_of,
-        ),
-    )
+    require_id(run_id, kind="run")
+    try:
+        connection.execute(
+            _INSERT,
+            (
+                run_id,
+                session_id,
+                first_seq,
+                to_text(now),
+                owner,
+                repair_optional(provider),
+                repair_optional(model),
+                retry_of,
+            ),
+        )
+    except apsw.ConstraintError:
+        raise RunExists(run_id) from None
 
 
 def require_pending(connection: apsw.Connection, run_id: str, owner: str) -> Run:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from state_store.clock import to_text
 from state_store.cursor import decode_cursor, encode_cursor, fetch_count
 from state_store.errors import SessionExists, SessionNotFound, SessionWasDeleted
+from state_store.ids import require_id
 from state_store.records import (
     Deleted,
     NewSession,
@@ -21,6 +22,7 @@ from state_store.records import (
     SessionSummary,
     Usage,
 )
+from state_store.sqlite.faults import UnreadableValue
 from state_store.sqlite.rows import (
     SESSION_COLUMNS,
     SUMMARY_COLUMNS,
@@ -50,6 +52,13 @@ _LIST = {
     for archived in (False, True)
     for after in (False, True)
 }
+_ANY = {
+    archived: (
+        "SELECT 1 FROM sessions NOT INDEXED WHERE archived_at IS"  # noqa: S608 - constants
+        f" {'NOT NULL' if archived else 'NULL'} LIMIT 1"
+    )
+    for archived in (False, True)
+}
 _BY_ID = f"SELECT {SUMMARY_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 - constants alone
 _BY_TITLE_OR_DIGITS = (
     f"SELECT {SUMMARY_COLUMNS} FROM sessions WHERE title = ?1 OR id IN"  # noqa: S608 - constants alone
@@ -74,6 +83,7 @@ def insert(
     connection: apsw.Connection, session_id: str, settings: NewSession, created_at: datetime
 ) -> None:
     """Insert a session without messages, unless its id is taken or was deleted."""
+    require_id(session_id, kind="session")
     if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).get:
         raise SessionExists(session_id)
     refuse_deleted(connection, session_id)
@@ -135,6 +145,8 @@ def list_page(
         bindings += decode_cursor(listing, cursor, (str, str))
     bindings.append(fetch_count(limit))
     rows = connection.execute(_LIST[archived, cursor is not None], bindings).fetchall()
+    if not rows and cursor is None and connection.execute(_ANY[archived]).get:
+        raise UnreadableValue  # an index that lost its rows is no empty list
     more = limit is not None and len(rows) > limit
     rows = rows[:limit]
     # The key is the stored text, not a datetime: a damaged time must not end the listing.

@@ -9,6 +9,7 @@ Must not: hold a transaction while anybody waits, or know what a provider or a j
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from state_store.clock import Clock, IdSource, new_id, to_text, utc_now
@@ -51,7 +52,7 @@ class SqliteStore:
     """A `SessionStore` in one SQLite file. Thread-safe; does not cross a fork.
 
     Open it with `open` or `in_memory` and close it, or use it as a context manager. `recovered`
-    holds the runs of dead processes that opening it made failed/interrupted.
+    holds the runs of dead processes that this store made failed/interrupted, at opening and since.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class SqliteStore:
         clock: Clock = utc_now,
         new_id: IdSource = new_id,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        allow_network_filesystem: bool = False,
     ) -> Self:
         """Open the database at *path*.
 
@@ -81,7 +83,8 @@ class SqliteStore:
         beside it; the same for all who open it) too, and pending runs of dead processes are
         recovered. A reader creates nothing, raises StoreMissing when there is no database, and
         never waits for a writer. Damaged, newer and foreign files are refused with their bytes
-        unchanged.
+        unchanged, filesystems of other machines (NFS, SMB, 9p, virtiofs, FUSE …) with
+        WalUnsupported: *allow_network_filesystem* takes the risk that commits vanish there.
         """
         database, recovery, recovered = open_database(
             path,
@@ -90,6 +93,7 @@ class SqliteStore:
             owners_dir=owners_dir,
             clock=clock,
             busy_timeout_ms=busy_timeout_ms,
+            allow_network_filesystem=allow_network_filesystem,
         )
         store = cls(database, recovery, clock=clock, new_id=new_id)
         store.recovered = recovered
@@ -155,12 +159,17 @@ class SqliteStore:
             return sessions.update(connection, session_id, {"archived_at": archived_at}, now=None)
 
     def delete(self, session_id: str) -> Deleted:
-        """Delete the session for good. See `SessionStore`."""
-        with self._database.write() as connection:
-            self._recovery.require_idle(connection, session_id, clock=self._clock)
+        """Delete the session for good. See `SessionStore`.
+
+        Its rows are overwritten with zeros and the log that held them is cut to nothing. Another
+        process in the middle of a read keeps the log as it is: after `busy_timeout_ms` this
+        returns with `erased` false, the rows gone for every reader that comes. The bytes go with
+        this store's next write or close, or when the last program that has the file open for
+        writing closes it, once that read is over.
+        """
+        with self._idle(session_id) as connection:
             deleted = sessions.delete(connection, session_id, self._clock())
-        self._database.checkpoint()
-        return deleted
+        return replace(deleted, erased=self._database.checkpoint())
 
     def begin_run(
         self,
@@ -176,12 +185,11 @@ class SqliteStore:
     ) -> tuple[Run, Message]:
         """Commit the user's message and a pending run. See `SessionStore`."""
         now = self._clock()
-        with self._database.write() as connection:
+        with self._idle(session_id) as connection:
             if create is not None:
                 sessions.insert(connection, session_id, create, now)
             else:
                 sessions.require(connection, session_id)
-                self._recovery.require_idle(connection, session_id, clock=self._clock)
             runs.insert(
                 connection,
                 run_id,
@@ -326,8 +334,7 @@ class SqliteStore:
 
     def save(self, state: SessionState, duration: timedelta) -> Session:
         """Create the session, or update its settings and append. See `SessionStore`."""
-        with self._database.write() as connection:
-            self._recovery.require_idle(connection, state.id, clock=self._clock)
+        with self._idle(state.id) as connection:
             return states.save(connection, state, duration, self._clock())
 
     def load(self, session_id: str) -> SessionState:
@@ -360,6 +367,14 @@ class SqliteStore:
             yield from page.items
             if (cursor := page.next_cursor) is None:
                 return
+
+    @contextlib.contextmanager
+    def _idle(self, session_id: str) -> Iterator[apsw.Connection]:
+        """Write while no run of the session is pending; a dead owner's is recovered first."""
+        with self._database.write() as connection:
+            recovered = self._recovery.require_idle(connection, session_id, clock=self._clock)
+            yield connection
+        self.recovered += recovered
 
     @contextlib.contextmanager
     def _step(

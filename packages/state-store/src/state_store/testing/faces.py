@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from state_store.protocol import SessionStore
 
 R = TypeVar("R")
+ITEMS_PER_CALL = 100
 
 
 class SyncFace:
@@ -60,11 +61,16 @@ class SyncFace:
         return call
 
     def _iterate(self, items: AsyncIterator[R]) -> Iterator[R]:
-        while True:
-            try:
-                yield self._run(anext(items))
-            except StopAsyncIteration:
-                return
+        async def take() -> list[R]:
+            taken: list[R] = []
+            async for item in items:
+                taken.append(item)
+                if len(taken) == ITEMS_PER_CALL:
+                    break
+            return taken
+
+        while taken := self._run(take()):
+            yield from taken
 
     def _run(self, awaitable: Awaitable[R]) -> R:
         async def awaited() -> R:

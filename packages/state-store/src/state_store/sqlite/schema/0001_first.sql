@@ -73,6 +73,9 @@ CREATE TABLE runs (
 -- The database itself keeps a session from having two runs at once.
 CREATE UNIQUE INDEX runs_pending ON runs (session_id) WHERE status = 'pending';
 
+-- Reading originals leaves out undone runs; looking them up must not cost what all runs would.
+CREATE INDEX runs_undone ON runs (session_id) WHERE undone_at IS NOT NULL;
+
 CREATE TABLE messages (
   id                INTEGER PRIMARY KEY AUTOINCREMENT,
   session_id        TEXT NOT NULL REFERENCES sessions (id),

@@ -6,8 +6,6 @@ hold the number, so that a glance at the header is enough to refuse a newer file
 
 from __future__ import annotations
 
-from importlib import resources
-
 APPLICATION_ID = 0x74416753
 MIGRATIONS = ("0001_first",)
 VERSION = len(MIGRATIONS)
@@ -15,5 +13,7 @@ VERSION = len(MIGRATIONS)
 
 def read_migration(number: int) -> str:
     """Return the SQL of migration *number*, counted from 1."""
+    from importlib import resources  # noqa: PLC0415 - most openings create nothing
+
     name = f"{MIGRATIONS[number - 1]}.sql"
     return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")

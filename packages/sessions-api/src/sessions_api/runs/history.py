@@ -1,0 +1,52 @@
+"""What a provider is sent of one session, kept from one run to the next.
+
+Reading a session of ten thousand messages for every turn would make a turn as slow as the session
+is long. Invariant: what is kept is used only if nothing but our own commits has changed the session
+since; each change of a session raises its `revision` by one, so counting our commits is enough to
+know. Otherwise, and after any doubt, the rows are read again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sessions_api.runs.replay import replay
+
+if TYPE_CHECKING:
+    from sessions_api.providers.base import ModelMessage
+    from state_store import Session, SqliteStore
+
+
+class History:
+    """The replay of one session as of a revision. Not thread-safe: one run at a time uses it."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._session_id: str | None = None
+        self._revision = 0
+        self._messages: tuple[ModelMessage, ...] = ()
+
+    def before_run(self, session: Session) -> tuple[ModelMessage, ...]:
+        """Return what came before the run that has just begun in *session*.
+
+        The run itself is pending and therefore not part of what is replayed.
+        """
+        if session.id != self._session_id or session.revision != self._revision + 1:
+            self.forget()
+            return replay(
+                self._store.messages(session.id, view="all").items,
+                self._store.runs(session.id).items,
+                self._store.tool_executions(session.id),
+            )
+        return self._messages
+
+    def keep(self, session_id: str, revision: int, messages: tuple[ModelMessage, ...]) -> None:
+        """Keep what will come before the next run, if the session is then at *revision*."""
+        self._session_id = session_id
+        self._revision = revision
+        self._messages = messages
+
+    def forget(self) -> None:
+        """Keep nothing; the next run reads the rows."""
+        self._session_id = None
+        self._messages = ()

@@ -1,0 +1,97 @@
+"""What the journal is told about a workspace and its sessions; runs have a story of their own.
+
+Invariant: facts alone, written after their commit. A line that cannot be written, or whose event is
+refused, is counted by the journal or here and fails nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, ParamSpec
+
+from run_journal import (
+    Event,
+    EventInvalid,
+    Journal,
+    RunRecovered,
+    SessionArchived,
+    SessionCreated,
+    SessionDeleted,
+    SessionRenamed,
+    SessionResumed,
+    StoreOpened,
+    WorkspaceDecided,
+    WorkspaceVerdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from state_store import Deleted, Run, Session
+
+P = ParamSpec("P")
+
+
+class WorkspaceStory:
+    """The lines of a workspace's sessions, in the order in which things were committed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    def _tell(self, make: Callable[P, Event], *facts: P.args, **named: P.kwargs) -> None:
+        try:
+            self.journal.write(make(*facts, **named))
+        except EventInvalid:  # an id or a count of another store's making; no reason to fail
+            self.journal.failed_count += 1
+
+    def opened(self, verdict: str, *, recovered_count: int) -> None:
+        """Tell what was decided about the workspace, unless that is the usual, and of left runs."""
+        if verdict in set(WorkspaceVerdict):
+            self._tell(WorkspaceDecided, verdict=WorkspaceVerdict(verdict))
+        if recovered_count:
+            self._tell(StoreOpened, pid=os.getpid(), recovered_run_count=recovered_count)
+
+    def recovered(self, runs: Sequence[Run]) -> None:
+        """Tell the end of runs whose process had died; each run's last line."""
+        for run in runs:
+            self._tell(RunRecovered, session_id=run.session_id, run_id=run.id)
+
+    def created(self, session: Session) -> None:
+        """Tell that a session was created without a run."""
+        self._tell(
+            SessionCreated,
+            session_id=session.id,
+            provider=session.provider,
+            model=session.model_id,
+            message_count=session.message_count,
+        )
+
+    def resumed(self, session: Session) -> None:
+        """Tell that a session was made active again."""
+        self._tell(
+            SessionResumed,
+            session_id=session.id,
+            provider=session.provider,
+            model=session.model_id,
+            message_count=session.message_count,
+        )
+
+    def renamed(self, session: Session) -> None:
+        """Tell that a session has another title, and not which."""
+        self._tell(SessionRenamed, session_id=session.id)
+
+    def archived(self, session: Session) -> None:
+        """Tell that a session was archived or taken back."""
+        self._tell(
+            SessionArchived, session_id=session.id, archived=session.archived_at is not None
+        )
+
+    def deleted(self, deleted: Deleted) -> None:
+        """Remove the journal of a deleted session and tell so in the workspace's."""
+        self.journal.delete(deleted.id)
+        self._tell(
+            SessionDeleted,
+            session_id=deleted.id,
+            message_count=deleted.message_count,
+            run_count=deleted.run_count,
+        )

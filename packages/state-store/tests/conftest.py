@@ -1,0 +1,132 @@
+"""What every test needs: a home of its own, the names of a workspace's store, other processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from state_store import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
+# What every started program begins with: the store's names, and itself in one line.
+PRELUDE = """
+import os, pathlib, signal, sys, time
+from state_store import *
+path, workspace_id = pathlib.Path(sys.argv[1]), sys.argv[2]
+def open_store(**options):
+    return SqliteStore.open(path, workspace_id=workspace_id, **options)
+def say(*words):
+    print(*words, flush=True)
+def begin(store, session_id, content="question", **options):
+    return store.begin_run(
+        session_id, NewMessage(role="user", content=content), run_id=new_id(), **options
+    )[0]
+def complete(store, run, content="answer"):
+    message = NewMessage(role="assistant", content=content)
+    return store.complete_run(run.id, message, usage=Usage(input_tokens=1, output_tokens=1))
+def turn(store, session_id):
+    complete(store, begin(store, session_id))
+"""
+
+
+class Program(subprocess.Popen[str]):
+    """A program that a test talks with, a line at a time."""
+
+    def line(self) -> str:
+        """Return the next line that it prints."""
+        assert self.stdout is not None
+        return self.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        """Let it read a line."""
+        assert self.stdin is not None
+        self.stdin.write("\n")
+        self.stdin.flush()
+
+
+OpenDisk = Callable[..., SqliteStore]
+StartPython = Callable[..., "Program"]
+RunPython = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the real home out of reach, also of processes that a test starts."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("TINYAGENT_STATE_HOME", raising=False)
+
+
+@pytest.fixture
+def workspace_id() -> str:
+    """Return the id of the test's workspace."""
+    return WORKSPACE_ID
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the test's database is going to be."""
+    return tmp_path / "workspace" / "state.sqlite3"
+
+
+@pytest.fixture
+def open_disk(path: Path, workspace_id: str) -> Iterator[OpenDisk]:
+    """Return what opens the test's database; all that it opened is closed after the test."""
+    with ExitStack() as opened:
+
+        def open_one(**options: Any) -> SqliteStore:
+            options = {"workspace_id": workspace_id, **options}
+            return opened.enter_context(SqliteStore.open(path, **options))
+
+        yield open_one
+
+
+@pytest.fixture
+def start_python(path: Path, workspace_id: str) -> Iterator[StartPython]:
+    """Return what starts a program that knows the test's store; it ends with the test."""
+    started: list[Program] = []
+
+    def start(program: str, *arguments: str) -> Program:
+        process = Program(
+            [
+                sys.executable,
+                "-W",
+                "error",
+                "-c",
+                PRELUDE + program,
+                path,
+                workspace_id,
+                *arguments,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def run_python(start_python: StartPython) -> RunPython:
+    """Return what runs such a program to its end and returns what it printed."""
+
+    def run(program: str, *arguments: str) -> str:
+        process = start_python(program, *arguments)
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+        return output
+
+    return run

@@ -1,0 +1,334 @@
+"""A life of a store that ends at a chosen effect, and what must be found afterwards.
+
+A job for a process of its own. Where a process can die is not listed by hand: while a child goes
+through `LIFE`, everything that it does to the disk is counted: each statement that may write, each
+end of a commit, each file that is made, named, locked or removed. The job then repeats the life
+with a child that dies at the first effect, at the second, and so on, and does the same with the
+recovery from each of these deaths.
+
+Invariant: what is found is what was acknowledged, or that and the one step that was under way;
+whole steps, as if the process had died between them. Recovering from a death in the recovery gives
+the same, and recovering once more changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from state_store import NewMessage, NewSession, SqliteStore, ToolCall, Usage
+from state_store.testing.children import Children, Listen, Say
+from state_store.testing.sqlite_engine import WORKSPACE_ID
+
+if TYPE_CHECKING:
+    from state_store.testing.address import StoreAddress
+
+DIED = 77
+WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+FILE_EVENTS = ("os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "fcntl.flock")
+SESSION, DELETED, LAST = (f"00000000-0000-7000-8000-00000000000{n}" for n in range(3))
+RUNS = tuple(f"00000000-0000-7000-8000-00000000001{n}" for n in range(4))
+USAGE = Usage(input_tokens=2, output_tokens=1)
+
+
+def die_everywhere(
+    addresses: list[StoreAddress], *, chances: float, seed: int, part: int, part_count: int
+) -> dict[str, Any]:
+    """Die at every effect of this part's share, and at *chances* of those of each recovery."""
+    (address,) = addresses
+    children = Children()
+    source = random.Random(seed + part)
+    root = Path(address.location).parent
+    effects = _effects_of(children, root / "life", live)
+    legal = [_found_after(children, root / f"step-{n}", step_count=n) for n in range(len(LIFE) + 1)]
+    counted = {"seed": seed, "points": len(effects), "deaths": 0, "deaths_in_recovery": 0}
+    for number in range(part, len(effects), part_count):
+        place = root / f"death-{number}"
+        acknowledged = _die(children, place, live, number)
+        name = f"effect {number}, {effects[number]}"
+        dead = place.with_name(f"{place.name}-dead")
+        shutil.copytree(place, dead) if place.exists() else dead.mkdir()
+        in_recovery = _effects_of(children, place, recover)
+        found = _look(children, place, name)
+        steps = acknowledged, min(acknowledged + 1, len(LIFE))
+        assert found in [legal[step] for step in steps], f"half a step is there after {name}"
+        counted["deaths"] += 1
+        for again, second in enumerate(in_recovery):
+            if source.random() < chances:
+                copy = place.with_name(f"{place.name}-{again}")
+                shutil.copytree(dead, copy)
+                _die(children, copy, recover, again)
+                assert _look(children, copy, f"{name}, then {second}") == found, (name, second)
+                shutil.rmtree(copy)
+                counted["deaths_in_recovery"] += 1
+        shutil.rmtree(dead)
+        shutil.rmtree(place)
+    return {**counted, "kinds": Counter(one.split()[0] for one in effects)}
+
+
+class Effects:
+    """Counts what this process does to the disk, and ends it at one of these moments."""
+
+    def __init__(self, die_at: int | None) -> None:
+        self.names: list[str] = []
+        self._die_at = die_at
+        self._seeing = True
+
+    def about_to(self, name: str) -> None:
+        """Note the effect that comes next, or die before it."""
+        if not self._seeing:
+            return
+        if len(self.names) == self._die_at:
+            os._exit(DIED)
+        self.names.append(name)
+
+    def watch(self) -> None:
+        """See everything from now on. For a process that ends soon: a hook stays."""
+        sys.addaudithook(self._audited)
+        for name in ("write", "fsync"):
+            setattr(os, name, self._watched(name, getattr(os, name)))
+        apsw.Connection = partial(_watched_connection, self)  # type: ignore[assignment,misc]  # the only place where they are made
+
+    def unseen(self, say: Say) -> Say:
+        """Return *say* such that what it does is no effect: it is the test's and not the store's."""
+
+        def say_unseen(*fact: Any) -> None:
+            self._seeing = False
+            say(*fact)
+            self._seeing = True
+
+        return say_unseen
+
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            if isinstance(arguments[2], int) and arguments[2] & WRITING_FLAGS:
+                self.about_to("open for writing")
+        elif event in FILE_EVENTS:
+            self.about_to(event)
+
+    def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            self.about_to(f"os.{name}")
+            return function(*arguments)
+
+        return call
+
+
+class WatchedConnection(apsw.Connection):
+    """A connection that says what it is about to do."""
+
+    effects: Effects
+
+    def wal_checkpoint(self, *arguments: Any, **options: Any) -> tuple[int, int]:
+        """Move the log into the database."""
+        self.effects.about_to("checkpoint")
+        return super().wal_checkpoint(*arguments, **options)
+
+    def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - as it is in apsw
+        """Close, which moves the log and removes it."""
+        self.effects.about_to("close")
+        super().close(force)
+
+
+def _watched_connection(effects: Effects, *arguments: Any, **options: Any) -> WatchedConnection:
+    connection = WatchedConnection(*arguments, **options)
+    connection.effects = effects
+
+    def traced(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
+        del bindings
+        if not cursor.is_readonly or statement.startswith(("COMMIT", "ROLLBACK")):
+            effects.about_to(f"statement {' '.join(statement.split()[:3])}")
+        return True
+
+    def committed(connection: apsw.Connection, name: str, page_count: int) -> int:
+        del connection, name, page_count
+        effects.about_to("committed, not acknowledged")
+        return apsw.SQLITE_OK
+
+    connection.exec_trace = traced
+    connection.set_wal_hook(committed)
+    return connection
+
+
+class Life:
+    """What the steps of `LIFE` share: where they are, and the store that is open."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.store: SqliteStore
+
+    def open(self) -> None:
+        """Open the store, for the first time or again; again it recovers what was left."""
+        self.store = open_at(self.place)
+
+    def close(self) -> None:
+        """Close it, as it is."""
+        self.store.close()
+
+    def begin(self, run_id: str, session_id: str, create: NewSession | None = None) -> None:
+        """Commit a message and a pending run."""
+        message = NewMessage(role="user", content=f"question {run_id}")
+        self.store.begin_run(session_id, message, run_id=run_id, create=create)
+
+    def start_tools(self, run_id: str) -> None:
+        """Commit two calls."""
+        calls = tuple(ToolCall(id=f"c{n}", name="look", arguments="{}") for n in range(2))
+        message = NewMessage(role="assistant", tool_calls=calls)
+        self.store.start_tools(run_id, message, ["safe", "unsafe"])
+
+    def finish_tool(self, run_id: str) -> None:
+        """Commit the result of the second."""
+        result = NewMessage(role="tool", content="seen", tool_call_id="c1")
+        self.store.finish_tool(run_id, call_seq=2, call_index=1, outcome="ok", message=result)
+
+    def complete(self, run_id: str) -> None:
+        """Commit the answer and the end."""
+        answer = NewMessage(role="assistant", content=f"answer {run_id}")
+        self.store.complete_run(run_id, answer, usage=USAGE)
+
+    def fail(self, run_id: str) -> None:
+        """Commit the failure."""
+        self.store.fail_run(run_id, "provider.error", usage=USAGE)
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session for good."""
+        self.store.delete(session_id)
+
+
+LIFE: tuple[tuple[str, Callable[[Life], None]], ...] = (
+    ("open for the first time", Life.open),
+    ("begin with a session", lambda life: life.begin(RUNS[0], SESSION, NewSession(title="one"))),
+    ("start tools", lambda life: life.start_tools(RUNS[0])),
+    ("finish a tool", lambda life: life.finish_tool(RUNS[0])),
+    ("complete", lambda life: life.complete(RUNS[0])),
+    ("begin", lambda life: life.begin(RUNS[1], SESSION)),
+    ("fail", lambda life: life.fail(RUNS[1])),
+    ("begin what is deleted", lambda life: life.begin(RUNS[2], DELETED, NewSession())),
+    ("complete it", lambda life: life.complete(RUNS[2])),
+    ("delete", lambda life: life.delete(DELETED)),
+    ("begin what is left behind", lambda life: life.begin(RUNS[3], LAST, NewSession())),
+    ("start its tools", lambda life: life.start_tools(RUNS[3])),
+    ("close with a run under way", Life.close),
+    ("open and recover", Life.open),
+    ("close", Life.close),
+)
+
+
+def open_at(place: Path) -> SqliteStore:
+    """Open the store of a life."""
+    return SqliteStore.open(place / "home" / "state.sqlite3", workspace_id=WORKSPACE_ID)
+
+
+Program = Callable[[Path, Effects, Say], None]
+
+
+def live(place: Path, effects: Effects, say: Say) -> None:
+    """Go through `LIFE` and acknowledge each step."""
+    life = Life(place)
+    for number, (name, step) in enumerate(LIFE, start=1):
+        step(life)
+        effects.about_to(f"acknowledge {name}")
+        say("done", number)
+
+
+def recover(place: Path, effects: Effects, say: Say) -> None:
+    """Open and close."""
+    del effects
+    with closing(open_at(place)) as store:
+        say("recovered", [run.id for run in store.recovered])
+
+
+def _effects_of(children: Children, place: Path, program: Program) -> list[str]:
+    """Let *program* go to its end and return its effects."""
+
+    def work(say: Say, listen: Listen) -> None:
+        del listen
+        effects = Effects(None)
+        effects.watch()
+        program(place, effects, effects.unseen(say))
+        effects.unseen(say)("effects", effects.names)
+
+    names: list[str] = children.ask(work)[-1][1]
+    return names
+
+
+def _die(children: Children, place: Path, program: Program, number: int) -> int:
+    """Let *program* die at effect *number*; return the last step that it acknowledged."""
+
+    def work(say: Say, listen: Listen) -> None:
+        del listen
+        effects = Effects(number)
+        effects.watch()
+        program(place, effects, effects.unseen(say))
+
+    child = children.fork(work)
+    status = children.wait(child)
+    assert os.waitstatus_to_exitcode(status) == DIED, f"no death at effect {number}: {status}"
+    return max((fact[1] for fact in child.facts if fact[0] == "done"), default=0)
+
+
+def _look(children: Children, place: Path, name: str) -> Any:
+    """Recover, return what is found, and see that recovering again changes nothing."""
+
+    def work(say: Say, listen: Listen) -> None:
+        del listen
+        open_at(place).close()
+        found = _rows(place)
+        before = (place / "home" / "state.sqlite3").read_bytes()
+        with closing(open_at(place)) as store:
+            assert store.recovered == (), f"recovered twice after {name}"
+        assert (place / "home" / "state.sqlite3").read_bytes() == before, f"rewritten after {name}"
+        left = [one.name for one in (place / "home" / "owners").iterdir()]
+        assert left == [], f"{left} left after {name}"
+        say(found)
+
+    ((found,),) = children.ask(work)
+    return found
+
+
+def _found_after(children: Children, place: Path, *, step_count: int) -> Any:
+    """Return what is found when the process dies between two steps."""
+
+    def work(say: Say, listen: Listen) -> None:
+        del say, listen
+        life = Life(place)
+        for _, step in LIFE[:step_count]:
+            step(life)
+        os._exit(0)
+
+    children.ask(work)
+    return _look(children, place, f"step {step_count}")
+
+
+def _rows(place: Path) -> dict[str, Any]:
+    """Return all rows, without times, owners and the like, which differ from life to life."""
+    connection = apsw.Connection(str(place / "home" / "state.sqlite3"))
+    try:
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        tables = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        ).fetchall()
+        rows = {}
+        for (table,) in tables:
+            columns = [
+                column
+                for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+                if column not in ("owner", "generation") and not column.endswith("_at")
+            ]
+            rows[table] = connection.execute(
+                f"SELECT {', '.join(columns)} FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of the schema
+            ).fetchall()
+        return rows
+    finally:
+        connection.close()

@@ -1,0 +1,49 @@
+"""A process dies at each of its effects on the disk; `crash_points` finds out which these are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from state_store.testing import Scale, StoreAddress
+from state_store.testing.own_process import run_in_own_process
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+PARTS = 3
+SCALE = Scale.from_environment()
+KINDS = {
+    *("os.mkdir", "os.link", "os.rename", "os.remove", "os.fsync", "os.write", "fcntl.flock"),
+    *("open", "statement", "committed,", "acknowledge", "checkpoint", "close"),
+}
+
+
+@pytest.fixture
+def crash_points(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the job's module, which other processes can import too."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return pytest.importorskip("crash_points")
+
+
+@pytest.mark.timeout(3600 if SCALE.long else 120)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_death_at_any_effect_leaves_whole_steps(
+    crash_points: ModuleType, tmp_path: Path, part: int
+) -> None:
+    """In the life of a store, and again in the recovery from it (C05)."""
+    address = StoreAddress(factory="unused", location=str(tmp_path / "lives"))
+    counted: dict[str, Any] = run_in_own_process(
+        crash_points.die_everywhere,
+        [address],
+        timeout_s=3600,
+        chances=SCALE.chances,
+        seed=SCALE.seed,
+        part=part,
+        part_count=PARTS,
+    )
+    print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
+    assert counted["points"] > 100
+    assert set(counted["kinds"]) == KINDS
