@@ -24,6 +24,7 @@ from run_journal import (
     WorkspaceVerdict,
     session_file_name,
 )
+from run_journal.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,3 +280,21 @@ def test_a_journal_wants_a_workspace_and_at_least_one_open_file(tmp_path: Path) 
         Journal(tmp_path, workspace_id="mine")
     with pytest.raises(ValueError, match="max_open_files"):
         Journal(tmp_path, workspace_id="0b130872-b0ac-414d-b8a9-10386c0258cd", max_open_files=0)
+
+
+def test_an_interrupt_just_after_the_lock_is_taken_costs_no_later_line(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C between taking the lock and knowing it must not hold every later line up."""
+    entered = Sink._entered
+
+    def interrupted(self: Sink) -> object:
+        entered(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sink, "_entered", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.write(StoreOpened())
+    assert journal.write(StoreOpened()) is not None
+    assert journal.failed_count == 0

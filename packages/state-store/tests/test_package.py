@@ -34,6 +34,8 @@ ERRORS: list[StateStoreError] = [
     errors.SessionNotFound("an-id"),
     errors.SessionWasDeleted("an-id", deleted_at="2026"),
     errors.SessionExists("an-id"),
+    errors.RunExists("an-id"),
+    errors.IdInvalid(kind="run"),
     errors.RunNotFound("a-run"),
     errors.RunNotPending("a-run", status="failed"),
     errors.HistoryConflict("an-id", seq=3),

@@ -48,10 +48,14 @@ RepairBody = Callable[[str | None, int, str], str]
 class _Process:
     """What belongs to one process and must not be shared over a fork."""
 
-    __slots__ = ("counts_lock", "descriptors", "lock")
+    __slots__ = ("counts_lock", "descriptors", "in_use", "lock")
 
     def __init__(self, directory: Path, max_open: int) -> None:
-        self.lock = threading.Lock()
+        # Ctrl-C can strike when the lock is taken and nobody knows it yet. A plain lock would then
+        # be held for ever; this one lets its thread in again, and `in_use` keeps a signal handler
+        # that writes inside a write out.
+        self.lock = threading.RLock()
+        self.in_use = False
         self.counts_lock = threading.RLock()
         self.descriptors = Descriptors(directory, max_open=max_open)
 
@@ -77,7 +81,9 @@ class Sink:
         delivery: Delivery = message.record["extra"][DELIVERY_KEY]
         body = message[:-1].encode("ascii")
         process = self._entered()
+        was_in_use = process.in_use
         try:
+            self._use(process)
             file = process.descriptors.get(delivery.file_name)
             self._lock(file)
             try:
@@ -88,6 +94,7 @@ class Sink:
             process.descriptors.drop(delivery.file_name)
             raise
         finally:
+            process.in_use = was_in_use
             process.lock.release()
 
     def delete(self, file_name: str) -> bool:
@@ -97,18 +104,24 @@ class Sink:
         stopped.
         """
         process = self._entered()
+        was_in_use = process.in_use
         try:
+            self._use(process)
             process.descriptors.drop(file_name)
             return self._remove(self._directory / file_name)
         finally:
+            process.in_use = was_in_use
             process.lock.release()
 
     def close(self) -> None:
         """Close this process's descriptors."""
         process = self._entered()
+        was_in_use = process.in_use
         try:
+            self._use(process)
             process.descriptors.close()
         finally:
+            process.in_use = was_in_use
             process.lock.release()
 
     def _entered(self) -> _Process:
@@ -118,6 +131,11 @@ class Sink:
         if not process.lock.acquire(timeout=self._lock_timeout_s):
             raise JournalBusy(self._directory, timeout_s=self._lock_timeout_s)
         return process
+
+    def _use(self, process: _Process) -> None:
+        if process.in_use:
+            raise JournalBusy(self._directory, timeout_s=0)
+        process.in_use = True
 
     def counting(self) -> threading.RLock:
         """Return the lock under which this process's counts change."""

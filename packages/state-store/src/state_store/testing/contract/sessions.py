@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state_store.clock import new_id
-from state_store.errors import SessionBusy, SessionExists, SessionNotFound, SessionWasDeleted
+from state_store.errors import (
+    IdInvalid,
+    RunExists,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    SessionWasDeleted,
+)
 from state_store.records import NewSession, SessionState
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.contract.basis import Contract, OpenStore
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 
     from state_store.protocol import SessionStore
 
+AN_ID = "01234567-89ab-7cde-8f01-234567890000"
 SETTINGS = NewSession(
     title="a title",
     title_source="user",
@@ -63,8 +71,8 @@ class SessionsContract(Contract):
 
     def test_settings_come_back_as_they_were_given(self, store: SessionStore) -> None:
         """Every field of NewSession is kept."""
-        session = store.create_session(SETTINGS, session_id="an-id")
-        assert session.id == "an-id"
+        session = store.create_session(SETTINGS, session_id=AN_ID)
+        assert session.id == AN_ID
         for name in NewSession.__dataclass_fields__:
             assert getattr(session, name) == getattr(SETTINGS, name), name
 
@@ -221,8 +229,8 @@ class SessionsContract(Contract):
     ) -> None:
         """All that match come back, newest activity first."""
         with closing(open_store(clock=SteppingClock())) as store:
-            one = store.create_session(NewSession(title="plan"), session_id="0000-aaaa12345678").id
-            two = store.create_session(NewSession(title="plan"), session_id="0000-bbbb12345678").id
+            one = store.create_session(NewSession(title="plan"), session_id=f"{AN_ID[:-12]}aaaa12345678").id
+            two = store.create_session(NewSession(title="plan"), session_id=f"{AN_ID[:-12]}bbbb12345678").id
 
             def found(ref: str) -> list[str]:
                 return [summary.id for summary in store.find_sessions(ref)]
@@ -232,6 +240,27 @@ class SessionsContract(Contract):
             assert found("12345678") == found("5678") == [two, one]
             assert found("plan") == [two, one]
 
+    @pytest.mark.parametrize(
+        "text", ["", "an-id", AN_ID.upper(), f"{{{AN_ID}}}", f"{AN_ID}\n", f"urn:uuid:{AN_ID}"]
+    )
+    def test_what_is_no_canonical_uuid_becomes_no_id(self, store: SessionStore, text: str) -> None:
+        """Ids become parts of paths and keys, so they are checked where they enter."""
+        with pytest.raises(IdInvalid):
+            store.begin_run(text, user(), run_id=new_id(), create=NewSession())
+        session_id = store.create_session().id
+        with pytest.raises(IdInvalid):
+            store.begin_run(session_id, user(), run_id=text)
+        assert store.messages(session_id).items == ()
+        assert [one.id for one in store.list().items] == [session_id]
+
+    def test_a_run_id_is_used_once(self, store: SessionStore) -> None:
+        """A second run with the id of another is refused and changes nothing."""
+        session_id = session_with_turn(store)
+        (run,) = store.runs(session_id).items
+        with pytest.raises(RunExists):
+            store.begin_run(session_id, user(), run_id=run.id)
+        assert len(store.messages(session_id).items) == 2
+
     def test_a_whole_id_wins_over_a_title_that_looks_like_it(self, store: SessionStore) -> None:
         """The id of one session as the title of another names the first alone."""
         one = store.create_session().id
@@ -240,7 +269,7 @@ class SessionsContract(Contract):
 
     def test_digits_and_a_title_together_find_both(self, store: SessionStore) -> None:
         """What could mean two sessions names both, so that the caller can ask."""
-        one = store.create_session(session_id="00-1234").id
+        one = store.create_session(session_id=f"{AN_ID[:-4]}1234").id
         two = store.create_session(NewSession(title="1234")).id
         assert {summary.id for summary in store.find_sessions("1234")} == {one, two}
 
@@ -250,7 +279,7 @@ class SessionsContract(Contract):
     )
     def test_nothing_in_a_reference_is_a_pattern(self, store: SessionStore, ref: str) -> None:
         """Case counts, fewer than four digits name nothing, and `%` and `_` are themselves."""
-        store.create_session(NewSession(title="plan"), session_id="0000abcd")
+        store.create_session(NewSession(title="plan"), session_id=f"{AN_ID[:-4]}abcd")
         store.create_session(NewSession(title=""))
         assert store.find_sessions(ref) == ()
 
