@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from state_store import SqliteStore
+from state_store import SqliteStore, to_text
 from state_store.sqlite import database, opening, ownership, recovery, runs
 from state_store.sqlite.database import Database
 from state_store.testing.sqlite_engine import WORKSPACE_ID
@@ -108,8 +108,9 @@ def recovering_without_a_guard(location: str) -> SqliteStore:
         with self._database.write() as connection:
             for run in dead:
                 connection.execute(
-                    "UPDATE runs SET status = 'failed', error_type = 'interrupted' WHERE id = ?",
-                    (run.id,),
+                    "UPDATE runs SET status = 'failed', error_type = 'interrupted',"
+                    " finished_at = ? WHERE id = ?",
+                    (to_text(clock()), run.id),
                 )
                 runs.close_open_tools(connection, run.id, clock())
         return tuple(dead)

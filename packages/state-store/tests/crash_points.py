@@ -326,9 +326,10 @@ def _rows(place: Path) -> dict[str, Any]:
                 for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
                 if column not in ("owner", "generation") and not column.endswith("_at")
             ]
-            rows[table] = connection.execute(
-                f"SELECT {', '.join(columns)} FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of the schema
-            ).fetchall()
+            rows[table] = sorted(
+                connection.execute(f"SELECT {', '.join(columns)} FROM {table}"),  # noqa: S608 - names of the schema
+                key=repr,
+            )
         return rows
     finally:
         connection.close()

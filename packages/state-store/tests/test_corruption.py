@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from state_store import NewSession, SessionNotFound, SqliteStore, StoreDamaged, StoreForeign, Usage
+from state_store import (
+    NewSession,
+    SessionNotFound,
+    SqliteStore,
+    StoreDamaged,
+    StoreForeign,
+    Usage,
+    new_id,
+)
 from state_store.testing.turns import calling, contents, result, turn, user
 
 if TYPE_CHECKING:
@@ -21,9 +29,11 @@ if TYPE_CHECKING:
 # More damage: STATE_STORE_LONG=1. The same again: STATE_STORE_SEED=… as printed.
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
 SEED = int(os.environ.get("STATE_STORE_SEED", random.SystemRandom().getrandbits(32)))
-DAMAGE_COUNT = 2000 if LONG else 120
+DAMAGE_COUNT = 2000 if LONG else 80
 SESSION_COUNT = 25
 PAGE_SIZE = 4096
+EMPTY_INDEX_PAGE = b"\x0a\0\0\0\0" + PAGE_SIZE.to_bytes(2, "big") + bytes(PAGE_SIZE - 7)
+ROOT_PAGE = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
 MISCOUNTED = (
     "SELECT count(*) FROM sessions WHERE message_count <> (SELECT count(*) FROM messages"
     " WHERE session_id = sessions.id AND kind = 'original')"
@@ -39,7 +49,7 @@ def filled(open_disk: OpenDisk, path: Path) -> dict[str, list[str | None]]:
             for round_number in range(3):
                 turn(store, session_id, f"{number} {round_number} " + "x" * 150 * number)
         session_id = store.list().items[0].id
-        run, _ = store.begin_run(session_id, user(), run_id="a-run")
+        run, _ = store.begin_run(session_id, user(), run_id=new_id())
         seq = store.start_tools(run.id, calling("a"), ["safe"]).seq
         store.finish_tool(
             run.id, call_seq=seq, call_index=0, outcome="ok", message=result("a", "y" * 9000)
@@ -159,6 +169,46 @@ def test_damage_in_the_middle_is_an_error_or_an_answer_that_is_not_empty(
         assert path.read_bytes() == damaged, (SEED, number)
     print(f"seed {SEED}, {damage.__name__}: {found}")  # noqa: T201 - for `pytest -s`
     assert found["refused"] > DAMAGE_COUNT // 20
+
+
+@pytest.mark.parametrize(
+    ("index", "read"),
+    [
+        ("sessions_active", lambda store, _: store.list()),
+        ("sqlite_autoindex_messages_1", lambda store, key: store.messages(key)),
+        ("sqlite_autoindex_messages_1", lambda store, key: store.messages(key, view="all")),
+        ("sqlite_autoindex_messages_1", lambda store, key: store.last_messages(key, 5)),
+        ("sqlite_autoindex_messages_1", lambda store, key: store.load(key)),
+    ],
+)
+def test_an_index_that_lost_its_rows_makes_no_empty_answer(
+    open_disk: OpenDisk,
+    path: Path,
+    filled: dict[str, list[str | None]],
+    index: str,
+    read: Callable[[SqliteStore, str], object],
+) -> None:
+    """SQLite believes an index; this package asks once more before it says "nothing" (C11)."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        found = connection.execute(ROOT_PAGE, (index,)).get
+    assert isinstance(found, int)
+    with path.open("r+b") as file:
+        file.seek((found - 1) * PAGE_SIZE)
+        file.write(EMPTY_INDEX_PAGE)
+    with open_disk(writing=False) as store, pytest.raises(StoreDamaged) as refused:
+        read(store, next(iter(filled)))
+    require_help(refused.value, path)
+
+
+def test_a_database_that_belongs_to_two_workspaces_is_damaged(
+    open_disk: OpenDisk, path: Path, filled: dict[str, list[str | None]]
+) -> None:
+    """There is one row that says whose it is."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("INSERT INTO store SELECT * FROM store")
+    with pytest.raises(StoreDamaged) as refused:
+        open_disk()
+    require_help(refused.value, path)
 
 
 def shape(read: dict[str, list[str | None]]) -> list[int]:

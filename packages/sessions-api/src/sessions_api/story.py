@@ -82,9 +82,7 @@ class WorkspaceStory:
 
     def archived(self, session: Session) -> None:
         """Tell that a session was archived or taken back."""
-        self._tell(
-            SessionArchived, session_id=session.id, archived=session.archived_at is not None
-        )
+        self._tell(SessionArchived, session_id=session.id, archived=session.archived_at is not None)
 
     def deleted(self, deleted: Deleted) -> None:
         """Remove the journal of a deleted session and tell so in the workspace's."""

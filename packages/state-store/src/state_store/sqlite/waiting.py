@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import apsw
 
-SLICE_S = 0.002
-STREAK_S = 0.010  # how long a writer may go on by itself: several short commits, or one long one
+SLICE_S = 0.004
+STREAK_S = 0.020  # how long a writer may go on by itself: several short commits, or one long one
 RIVALRY_S = 1.0  # how long after meeting another writer it is taken to be there still
 
 
