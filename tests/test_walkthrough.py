@@ -3,12 +3,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from processes import KEY, Place, line_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # Every path that the walk may leave behind, and how it is protected.
@@ -28,8 +25,20 @@ EXPECTED = {
     r"ws/\.tinyagent": 0o700,
     r"ws/\.tinyagent/workspace-id": 0o600,
 }
+FORMATS = Path(__file__).parents[1] / "docs" / "formats.md"
 # A reader may leave these; they go with the next writer that closes.
 SIDE_FILES = rf"home/workspaces/{UUID}/state\.sqlite3-(wal|shm)"
+
+
+def documented_paths() -> list[str]:
+    """Return the paths of the tables in docs/formats.md, as patterns."""
+    kinds = {"<uuid>": UUID, "<hex>": "[0-9a-f]+", "<session-hash>": "[0-9a-f]{32}"}
+    kinds |= {"<name>": "[0-9a-z]+", "<seq>": "[0-9]{6}"}
+    named = re.findall(r"^\| `([^`]+)` \|", FORMATS.read_text("utf-8"), flags=re.MULTILINE)
+    return [
+        "".join(kinds.get(part, re.escape(part)) for part in re.split(r"(<[^>]+>)", path))
+        for path in named
+    ]
 
 
 def workspace_id(workspace: Path) -> str:
@@ -113,6 +122,9 @@ def test_nothing_lies_where_the_layout_does_not_say(place: Place) -> None:
         assert mode == EXPECTED[fitting[0]], f"{path} is {mode:o}"
         met.add(fitting[0])
     assert met == set(EXPECTED)
+    files = {path.partition("/")[2] for path in found if (place.root / path).is_file()}
+    documented = documented_paths()
+    assert [one for one in files if not any(re.fullmatch(row, one) for row in documented)] == []
     journal = place.journal()
     assert "secret-question" not in journal
     assert "No model was asked" not in journal
