@@ -1,13 +1,14 @@
-"""Every check of the project, one session a kind; `uv run nox` runs all that are not long.
+"""Every check of the project, one session a kind; `uv run nox` runs them all.
 
 Package tests run in environments that hold the built wheel of that package, its own closure and
 the test tools, at the versions of the lock file, so that an import which only works because of a
-sibling fails here. `crash` is longer and runs when it is named.
+sibling fails here.
 """
 
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,11 @@ nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
+
+# A shell that starts us in the background has its children ignore these; tests send them.
+for _ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, signal.SIG_DFL)
 
 ROOT = Path(__file__).parent
 WHEELS = ROOT / "dist"
@@ -115,6 +121,34 @@ def build(session: nox.Session) -> None:
 @nox.parametrize("package", list(CLOSURES))
 def tests(session: nox.Session, package: str) -> None:
     """Test one package alone, from its wheel."""
+    _install_alone(session, package)
+    session.run("pytest", "-n", "2", f"packages/{package}/tests", *session.posargs)
+
+
+@nox.session(requires=["build"], default=False)
+def crash(session: nox.Session) -> None:
+    """Kill, crowd and starve the store at length; about 12 minutes on two idle cores.
+
+    The seed and the counts are variables of the environment, named in `state_store.testing.Scale`:
+    ``STATE_STORE_SEED=7 STATE_STORE_KILL_COUNT=10000 nox -s crash``. The README of the package has
+    the counts that its claims were measured with.
+    """
+    _install_alone(session, "state-store")
+    session.run(
+        "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "worksteal",
+        "-rP",  # what passed says its seed and its counts
+        "packages/state-store/tests",
+        *session.posargs,
+        env={"STATE_STORE_LONG": "1"},
+    )
+
+
+def _install_alone(session: nox.Session, package: str) -> None:
+    """Install the package's wheel, what it needs of this workspace, and the test tools."""
     session.install(
         "--constraint",
         str(CONSTRAINTS),
@@ -122,9 +156,13 @@ def tests(session: nox.Session, package: str) -> None:
         *(_wheel(sibling) for sibling in CLOSURES[package]),
     )
     # The wheels have the same name and version from one build to the next.
-    session.install("--reinstall-package", package, "--constraint", str(CONSTRAINTS),
-                    _wheel(package) + EXTRAS.get(package, ""))
-    session.run("pytest", "-n", "2", f"packages/{package}/tests", *session.posargs)
+    session.install(
+        "--reinstall-package",
+        package,
+        "--constraint",
+        str(CONSTRAINTS),
+        _wheel(package) + EXTRAS.get(package, ""),
+    )
 
 
 @nox.session

@@ -113,7 +113,7 @@ def test_continuous_integration_runs_the_readmes_test_command() -> None:
     first, second = (block.strip() for block in blocks(ROOT / "README.md", "sh")[:2])
     assert first == 'pip install uv && uv run tinyagent run "hello"'
     assert second == "pip install uv && uv run nox"
-    assert (ROOT / ".ci/run").read_text("utf-8").splitlines()[-1] == second
+    assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 
 def test_the_architecture_names_only_files_that_exist() -> None:

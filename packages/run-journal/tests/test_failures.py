@@ -116,3 +116,17 @@ def test_errors_are_also_the_built_in_that_a_caller_expects() -> None:
     assert issubclass(JournalUnavailable, OSError)
     assert issubclass(JournalBusy, TimeoutError)
     assert "x.jsonl" in str(JournalMissing(Path("x.jsonl")))
+
+
+def test_a_context_that_tracebacks_leave_out_is_told_by_type() -> None:
+    """`from None` keeps a text from being printed; the type is a fact all the same."""
+    with pytest.raises(RuntimeError) as caught:
+        _translated()
+    assert type_names_of(caught.value) == ("RuntimeError", "KeyError")
+
+
+def _translated() -> None:
+    try:
+        _ = dict[str, str]()[WORDS]
+    except KeyError:
+        raise RuntimeError(WORDS) from None

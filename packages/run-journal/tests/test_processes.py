@@ -51,7 +51,7 @@ def test_killed_writers_leave_no_bad_line_and_at_most_one_tail_each(
     directory: Path, ids: SimpleNamespace
 ) -> None:
     """Forty kill -9, two writers at a time: after the next write every line is good."""
-    chance = random.Random(9)  # noqa: S311 - a seed, no secret
+    chance = random.Random(9)
     kill_count = 40
     for _ in range(kill_count // 2):
         writers = [

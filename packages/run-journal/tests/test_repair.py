@@ -112,7 +112,7 @@ def test_a_line_cut_anywhere_never_spoils_the_next_one(
 ) -> None:
     """C30: every kind of cut, by seed; each costs its own line and is reported once."""
     path = journal.path_for(ids.session)
-    chance = random.Random(30)  # noqa: S311 - a seed, no secret
+    chance = random.Random(30)
     cut_count = 0
     for _ in range(60):
         journal.write(SessionRenamed(session_id=ids.session))

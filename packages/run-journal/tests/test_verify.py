@@ -138,7 +138,7 @@ def test_any_changed_byte_is_found(
     """Sixty seeded single-byte changes, anywhere in the file."""
     path = journal.path_for(ids.session)
     whole = path.read_bytes()
-    chance = random.Random(4)  # noqa: S311 - a seed, no secret
+    chance = random.Random(4)
     for _ in range(60):
         at = chance.randrange(len(whole))
         value = (whole[at] + chance.randrange(1, 256)) % 256

@@ -11,7 +11,7 @@ import pytest
 
 from sessions_api.cli.places import CONFIG_NAME
 from sessions_api.settings import CONFIG_NAME as SETTINGS_CONFIG_NAME
-from tinyagent_process import PROGRAM, Call, Tinyagent
+from tinyagent_process import PROGRAM, TIMEOUT_S, Call, Tinyagent
 
 
 @pytest.mark.parametrize(
@@ -201,3 +201,22 @@ def test_output_that_cannot_be_written_fails_and_a_closed_pipe_does_not(
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("command", "code", "line_count"), [("run", 2, 2), ("chat", 0, 0)])
+def test_a_closed_standard_input_is_an_empty_one(
+    tinyagent: Tinyagent, command: str, code: int, line_count: int
+) -> None:
+    """Services are started like that; it is no fault of ours to report."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, command],
+        cwd=tinyagent.workspace,
+        env=tinyagent.environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    assert len(done.stderr.splitlines()) == line_count
+    assert "unexpected" not in done.stderr

@@ -3,10 +3,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessions_api import Agent
 from sessions_api.errors import ProviderUnavailable
 from sessions_api.providers.base import (
     Delta,
@@ -17,6 +18,9 @@ from sessions_api.providers.base import (
 )
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 from wire_server import Turn, WireServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Ask = Callable[..., list[Delta | ModelReply]]
 
@@ -102,3 +106,32 @@ def test_the_package_is_not_imported_before_the_first_request() -> None:
         "sys.exit('openai' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_what_must_not_be_told_is_known_wherever_it_came_from(
+    wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is searched for the key of the environment and the address's password too."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert OpenAIProvider().secrets == (KEY,)
+    address = wire.base_url.replace("//", "//ann:pass%2Fword@")
+    assert "pass/word" in OpenAIProvider(base_url=address).secrets
+
+
+def test_an_agent_searches_its_journal_for_the_keys_that_its_provider_found(
+    tmp_path: Path, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key in a tool's name, of all places, stops the line and not the run."""
+    key = "madeup" + "fortests0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+    call = {"id": "1", "name": key, "arguments": "{}"}
+    wire.script(Turn(tool_calls=[call]), Turn(text="done"))
+    (tmp_path / "ws").mkdir()
+    with Agent(
+        tmp_path / "ws", provider="openai", model="m", state_home=tmp_path / "home"
+    ) as agent:
+        assert agent.run("x").text == "done"
+    lines = [path.read_text() for path in (tmp_path / "home").rglob("*.jsonl")]
+    assert not [text for text in lines if key in text]
+    assert [text for text in lines if "redaction.tripped" in text]

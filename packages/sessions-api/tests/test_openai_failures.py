@@ -39,13 +39,14 @@ def failure(ask: Ask, **configuration: Any) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         ask(ASKED, api_key=KEY, **configuration)
     error = caught.value
-    for told in (str(error), repr(error), str(error.hint), str(vars(error))):
+    printed = "".join(traceback.format_exception(error))
+    for told in (str(error), repr(error), str(error.hint), str(vars(error)), printed):
         assert KEY not in told
         assert "Bearer" not in told
         assert CONTENT not in told
         assert "scripted" not in told  # a word of every error's body and headers
     assert error.hint
-    assert error.__cause__ is not None
+    assert error.__context__ is not None
     assert "127.0.0.1" in str(error)
     return error
 
@@ -251,12 +252,12 @@ def test_a_retry_answers_where_the_first_try_failed(ask: Ask, wire: WireServer) 
 
 
 def test_a_provider_error_survives_pickling(ask: Ask, wire: WireServer) -> None:
-    """Its facts cross a process boundary; the cause with its body stays behind."""
+    """Its facts cross a process boundary; the original with its body stays behind."""
     wire.script(Turn(status=429, headers={"Retry-After": "7"}))
     error = failure(ask)
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert (str(copy), vars(copy)) == (str(error), vars(error))
-    assert copy.__cause__ is None
+    assert copy.__context__ is None
 
 
 def test_the_messages_of_a_request_leave_no_trace_in_an_error(ask: Ask, wire: WireServer) -> None:
@@ -265,6 +266,6 @@ def test_the_messages_of_a_request_leave_no_trace_in_an_error(ask: Ask, wire: Wi
     wire.script(Turn(status=400))
     with pytest.raises(ProviderError) as caught:
         ask(request, api_key=KEY)
-    text = "".join(traceback.format_exception_only(caught.value))
+    text = "".join(traceback.format_exception(caught.value))
     assert CONTENT not in text
     assert KEY not in text

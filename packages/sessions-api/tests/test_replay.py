@@ -220,3 +220,23 @@ def test_what_is_sent_depends_on_the_rows_alone(
     assert sent == replay(rows, runs)
     counted = [row for row in rows if row.run_id in {None, "done"}]
     assert sent == replay(counted, runs)
+
+
+def test_a_summary_late_in_a_long_session_costs_no_more_than_an_early_one() -> None:
+    """It is known by its place that it stands already, not by looking through what is kept."""
+
+    class Counted(Message):
+        compared_count = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared_count += 1
+            return self is other
+
+        __hash__ = None  # type: ignore[assignment]  # as a class that compares has none
+
+    plain = stored(*({**USER, "content": str(n)} for n in range(40)))
+    plain.append(replace(plain[0], seq=41, kind="summary", covers=(21, 40), content="late"))
+    names = Message.__dataclass_fields__
+    rows = [Counted(**{name: getattr(row, name) for name in names}) for row in plain]
+    assert len(context(rows, ())) == 21
+    assert Counted.compared_count == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +170,9 @@ def test_a_failing_service_leaves_a_run_that_says_so(
     with pytest.raises(RunFailed) as caught:
         agent.run("x")
     assert caught.value.error_type == "provider.auth"
-    assert KEY not in str(caught.value) + str(caught.value.__cause__) + look.journal()
+    printed = "".join(traceback.format_exception(caught.value))
+    assert KEY not in printed + look.journal()
+    assert "openai.AuthenticationError" in look.journal()  # its type is a fact
     assert look.endings() == [("failed", "provider.auth")]
 
 
@@ -198,3 +201,13 @@ def _rows(state_home: Path) -> list[Any]:
         rows = connection.execute("SELECT id, revision, status FROM sessions").fetchall()
     connection.close()
     return rows
+
+
+def test_a_created_session_is_held_with_what_its_agent_was_told(open_agent: OpenAgent) -> None:
+    """Provider and model come back with it although nothing was sent yet."""
+    agent = open_agent(provider="openai", model="m-7", base_url="http://127.0.0.1:9/v1")
+    session = agent.sessions.create("later")
+    assert (session.provider, session.model_id, session.endpoint) == ("openai", "m-7", None)
+    agent.close()
+    other = open_agent()
+    assert other.sessions.create().provider == "scripted"

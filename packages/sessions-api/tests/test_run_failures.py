@@ -240,3 +240,26 @@ def test_a_reply_of_the_wrong_types_fails_the_run_and_nothing_else(
     assert caught.value.error_type == "internal"
     assert agent.run("y").text == "fine"
     assert look.endings() == [("failed", "internal"), ("completed", None)]
+
+
+def test_a_fact_that_the_journal_refuses_costs_no_run_its_end(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """A provider of somebody's own may report any status; the error type stays what it is."""
+    odd = ProviderError("no.", error_type="provider.rate_limit", status=42_900, retryable=True)
+    agent = open_agent([odd])
+    with pytest.raises(RunFailed) as caught:
+        agent.run("x")
+    assert caught.value.__cause__ is odd
+    assert look.endings() == [("failed", "provider.rate_limit")]
+    assert '"run.failed"' in look.journal()
+
+
+def test_a_run_that_is_not_kept_does_not_say_that_it_is_saved(open_agent: OpenAgent) -> None:
+    """Nor does it name a command that would find nothing."""
+    agent = open_agent([service_failure("provider.rate_limit")], persistence="ephemeral")
+    with pytest.raises(RunFailed) as caught:
+        agent.run("x")
+    assert caught.value.saved == "nothing"
+    assert "Nothing of this conversation is saved." in str(caught.value)
+    assert caught.value.hint == "Trying again may well succeed."

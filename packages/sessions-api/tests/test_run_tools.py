@@ -259,7 +259,11 @@ def test_c39_one_rule_turns_what_a_tool_returns_into_text(
     assert run_tool(open_agent, give) == text
 
 
-@pytest.mark.parametrize("value", [b"\xff\xfe", object(), lambda: None, {"k": "\ud800"}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [b"\xff\xfe", object(), lambda: None, {"k": "\ud800"}],
+    ids=["bytes", "object", "function", "surrogate"],
+)
 def test_c39_what_cannot_be_expressed_is_a_tool_error(
     open_agent: OpenAgent, look: Looker, value: object
 ) -> None:

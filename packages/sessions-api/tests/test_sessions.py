@@ -212,6 +212,23 @@ def test_deleting_leaves_nothing_of_it(open_agent: OpenAgent, look: Looker) -> N
     assert agent.sessions.get(kept).message_count == 2
 
 
+def test_a_journal_that_cannot_be_removed_keeps_no_session_half_deleted(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """The rows are gone, so it counts as deleted; what stayed is named for a person."""
+    agent = open_agent([said("a"), said("b")])
+    session = agent.run("hello").session_id
+    (path,) = look.state_home.glob("logs/*/[0-9a-f]*.jsonl")
+    path.unlink()
+    path.mkdir()
+    assert agent.sessions.delete(session).message_count == 2
+    assert agent.sessions.active is None
+    assert str(path) in agent.agent.notices[-1]
+    path.rmdir()
+    assert '"session.deleted"' in look.journal()
+    assert agent.run("anew").session_id != session
+
+
 def test_export_is_one_json_object_a_line(open_agent: OpenAgent) -> None:
     """Other tools can read it; the prompt comes first."""
     agent = open_agent([said("hi")], system_prompt="be nice")

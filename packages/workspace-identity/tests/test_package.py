@@ -92,7 +92,6 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     """A reader may copy it."""
     readme = Path(__file__).parents[1] / "README.md"
     (example,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "project").mkdir()
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],
         cwd=tmp_path,

@@ -89,8 +89,9 @@ def stack_of(exception: BaseException, own_packages: Collection[str] = OWN_PACKA
 def type_names_of(exception: BaseException) -> tuple[str, ...]:
     """Return the types of *exception*, its causes and the members of groups, at most 8.
 
-    The exception's own type comes first. A type outside builtins has its module before its name;
-    a name that is no code name becomes `<invalid>`.
+    The exception's own type comes first. A context that tracebacks suppress is followed too: it is
+    suppressed for its text, and none is taken. A type outside builtins has its module before its
+    name; a name that is no code name becomes `<invalid>`.
     """
     names: list[str] = []
     seen: set[int] = set()
@@ -103,8 +104,7 @@ def type_names_of(exception: BaseException) -> tuple[str, ...]:
         names.append(_type_name(type(current)))
         if isinstance(current, BaseExceptionGroup):
             waiting.extend(current.exceptions)
-        suppressed = current.__cause__ is None and current.__suppress_context__
-        waiting.append(None if suppressed else current.__cause__ or current.__context__)
+        waiting.append(current.__cause__ or current.__context__)
     return tuple(names)
 
 

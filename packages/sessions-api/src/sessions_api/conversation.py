@@ -5,13 +5,14 @@ answer it, whether the history may go there. Invariant: synchronous and without 
 and `AsyncAgent` differ only in who performs provider and tools. Nothing is stored when a plan is
 refused.
 
-A session's own provider, model and parameters come back with it; what the caller names explicitly
-wins over them, and they win over the settings. Keys and addresses always come from the caller or
-the settings, never from the store.
+A session's own provider, model, system prompt and parameters come back with it. A provider or model
+that the caller names wins over the session's, and that over the settings'. Keys and addresses
+always come from the caller or the settings, never from the store.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 
@@ -88,7 +89,10 @@ class Conversation:
         if self._provider_name is not None:
             self._provider_named(self._provider_name)  # an unknown name is refused at once
         defaults = NewSession(
-            system_prompt=self._setting("system_prompt"), parameters=options.get("parameters")
+            provider=self._provider_name or getattr(self._given, "name", None),
+            model_id=options.get("model"),
+            system_prompt=self._setting("system_prompt"),
+            parameters=options.get("parameters"),
         )  # settings that cannot be read are refused before anything is open
         self._state = open_state(
             workspace,
@@ -245,8 +249,10 @@ class Conversation:
         return None if configured is None else configured.get_secret_value()
 
     def _secrets(self) -> tuple[str, ...]:
+        """Return what must not show in the journal: the key, and what providers found elsewhere."""
         key = self._key()
-        return (key,) if key else ()
+        found = (getattr(one, "secrets", ()) for one in self.made_providers)
+        return (*((key,) if key else ()), *chain.from_iterable(found))
 
 
 def _require_text(text: object) -> None:

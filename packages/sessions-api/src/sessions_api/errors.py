@@ -19,7 +19,14 @@ Messages name the object and the way out, never content, keys or raw provider re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+Saved = Literal["all", "input", "nothing"]
+_WHAT_IS_SAVED: dict[Saved, str] = {
+    "all": "Your message and this failed run are saved.",
+    "input": "The failure could not be saved; the next start finds it as interrupted.",
+    "nothing": "Nothing of this conversation is saved.",
+}
 
 
 def _revive(cls: type[SessionsError], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -47,26 +54,33 @@ class SessionsError(Exception):
 class RunFailed(SessionsError):
     """A run ended as failed. By the time it is raised everything that happened is stored.
 
-    The provider's or tool's own exception is the cause (`__cause__`).
+    The provider's or tool's own exception is the cause (`__cause__`). `saved` is "all", "input"
+    when the end itself could not be saved, "nothing" in a conversation that is not kept.
     """
 
     def __init__(
-        self, *, run_id: str, session_id: str, error_type: str, retryable: bool, stored: bool = True
+        self,
+        *,
+        run_id: str,
+        session_id: str,
+        error_type: str,
+        retryable: bool,
+        saved: Saved = "all",
     ) -> None:
-        kept = (
-            "Your message and this failed run are saved."
-            if stored
-            else "The failure could not be saved; the next start finds it as interrupted."
-        )
+        see = f"See what happened: tinyagent sessions show {session_id[-8:]}"
+        again = "trying again may well succeed"
+        hints = [*([] if saved == "nothing" else [see]), *([again] if retryable else [])]
+        hint = "; ".join(hints)
         super().__init__(
-            f"The run {run_id[-8:]} of session {session_id[-8:]} failed: {error_type}. {kept}",
-            hint=f"See what happened: tinyagent sessions show {session_id[-8:]}"
-            + ("; trying again may well succeed." if retryable else "."),
+            f"The run {run_id[-8:]} of session {session_id[-8:]} failed: {error_type}."
+            f" {_WHAT_IS_SAVED[saved]}",
+            hint=f"{hint[0].upper()}{hint[1:]}." if hint else None,
         )
         self.run_id = run_id
         self.session_id = session_id
         self.error_type = error_type
         self.retryable = retryable
+        self.saved = saved
 
 
 class ProviderError(SessionsError):
@@ -118,10 +132,10 @@ class ProviderUnavailable(SessionsError, RuntimeError):
 class EndpointChanged(SessionsError):
     """The session's history went to `stored`; the configured endpoint `current` is elsewhere."""
 
-    def __init__(self, *, session_id: str, stored: str | None, current: str | None) -> None:
+    def __init__(self, *, session_id: str, stored: str, current: str) -> None:
         super().__init__(
-            f"Session {session_id[-8:]} was held with {stored or 'a provider in this process'}, "
-            f"but the endpoint is now {current or 'in this process'}. Nothing was sent.",
+            f"Session {session_id[-8:]} was held with {stored}, but the endpoint is now {current}. "
+            "Nothing was sent.",
             hint="Send its history there with accept_endpoint=True (--accept-endpoint).",
         )
         self.session_id = session_id

@@ -176,7 +176,8 @@ class Sessions:
     def delete(self, ref: str) -> Deleted:
         """Delete a session for good: rows and journal; a tombstone without content stays.
 
-        SessionBusy while a live process runs it.
+        SessionBusy while a live process runs it. A journal that cannot be removed then stays and is
+        named in the agent's `notices`.
         """
         session_id = self._id_of(ref)
         deleted = self._state.delete(session_id)

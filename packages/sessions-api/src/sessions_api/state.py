@@ -9,7 +9,6 @@ Must not: know agents, runs or providers.
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,7 @@ from workspace_identity import (
 )
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
     from sessions_api.story import WorkspaceStory
@@ -63,10 +63,16 @@ class WorkspaceState:
     _told_recovered_count: int = field(default=0, init=False)
 
     def delete(self, session_id: str) -> Deleted:
-        """Delete a session everywhere: its rows, then its journal; a tombstone stays."""
+        """Delete a session everywhere: its rows, then its journal; a tombstone stays.
+
+        A journal that cannot be removed, because another process holds it, is named in `notices`.
+        """
         deleted = self.store.delete(session_id)
-        if self.story is not None:
-            self.story.deleted(deleted)
+        if self.story is not None and not self.story.deleted(deleted):
+            journal = self.story.journal.path_for(session_id)
+            self.notices += (
+                f"The session is deleted; its journal stayed and may go too: {journal}",
+            )
         return deleted
 
     def tell_recovered(self) -> None:

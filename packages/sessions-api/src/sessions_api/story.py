@@ -13,6 +13,7 @@ from run_journal import (
     Event,
     EventInvalid,
     Journal,
+    RunJournalError,
     RunRecovered,
     SessionArchived,
     SessionCreated,
@@ -84,12 +85,21 @@ class WorkspaceStory:
         """Tell that a session was archived or taken back."""
         self._tell(SessionArchived, session_id=session.id, archived=session.archived_at is not None)
 
-    def deleted(self, deleted: Deleted) -> None:
-        """Remove the journal of a deleted session and tell so in the workspace's."""
-        self.journal.delete(deleted.id)
+    def deleted(self, deleted: Deleted) -> bool:
+        """Remove the journal of a deleted session and tell so in the workspace's.
+
+        Returns whether the file is gone; the rows are, so what keeps it fails nothing any more.
+        """
+        try:
+            self.journal.delete(deleted.id)
+            is_gone = True
+        except (RunJournalError, OSError):
+            self.journal.failed_count += 1
+            is_gone = False
         self._tell(
             SessionDeleted,
             session_id=deleted.id,
             message_count=deleted.message_count,
             run_count=deleted.run_count,
         )
+        return is_gone

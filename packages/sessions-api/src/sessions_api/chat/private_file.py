@@ -1,7 +1,8 @@
 """Writing a file that only its owner may read, whole or not at all.
 
-Invariant: until everything is written and on the disk, *path* is what it was before; the new file
-is 0600 from the moment it exists.
+Invariant: until everything is written and on the disk, a file at *path* is what it was before; the
+new one is 0600 from the moment it exists. A device or a pipe is written to and never replaced: as
+root, exporting to /dev/null would otherwise leave the system without it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 def write_private(path: Path, chunks: Iterable[bytes]) -> int:
     """Write *chunks* to *path*, replacing what is there, and return the number of bytes.
 
-    Returns after the file and its name are on the disk. Raises OSError, and what *chunks*
-    raises; then nothing has changed.
+    A symbolic link stays, and what it leads to is replaced. Returns after the file and its name are
+    on the disk. Raises OSError, and what *chunks* raises; then nothing has changed.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as special:
+            return sum(special.write(chunk) for chunk in chunks)
+    path = path.resolve()
     building = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
     byte_count = 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW

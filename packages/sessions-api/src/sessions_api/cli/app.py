@@ -91,4 +91,5 @@ def _usage(error: Exception) -> Exception:
         return error
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else NAME
-    return UsageInvalid(error.format_message(), hint=f"See: {where} --help")
+    said = error.format_message() or "A command is missing."
+    return UsageInvalid(said, hint=f"See: {where} --help")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from io import StringIO
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -107,7 +108,7 @@ def _lines() -> Lines:
 
     if on_terminal() and prints_on_terminal(sys.stdout):
         return TerminalLines()
-    return StreamLines(sys.stdin, prompts=sys.stderr if on_terminal() else None)
+    return StreamLines(sys.stdin or StringIO(), prompts=sys.stderr if on_terminal() else None)
 
 
 def _chosen(call: Call) -> str:
@@ -164,6 +165,10 @@ def run(
 def _message(text: str | None) -> str:
     if text is not None and text != "-":
         return text
+    if sys.stdin is None:
+        raise UsageInvalid(
+            "Standard input is closed.", hint='Give the message: tinyagent run "hello"'
+        )
     if text is None and prints_on_terminal(sys.stdin):
         raise UsageInvalid("There is no message.", hint='Give it: tinyagent run "hello"')
     return sys.stdin.read().removesuffix("\n")

@@ -1,7 +1,8 @@
 """What `--debug` adds to a failure: where it happened, without what was being handled.
 
 Invariant: frames and types of every exception of the chain, words of our own errors alone; a
-message of others may repeat a key or a text.
+message of others may repeat a key or a text. As no such message is shown, what tracebacks leave
+out is followed too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def debug_lines(error: BaseException) -> Iterator[str]:
     """Yield the story of *error*, causes first."""
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    cause = error.__cause__ or error.__context__
     if cause is not None:
         yield from debug_lines(cause)
         yield "which led to:"

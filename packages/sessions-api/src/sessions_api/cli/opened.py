@@ -55,9 +55,12 @@ def _opened(call: Call, opening: Callable[[str], WorkspaceState]) -> Iterator[Op
 
     state = opening(call.workspace)
     try:
-        for notice in state.notices:
+        told = state.notices
+        for notice in told:
             call.out.note(safe(notice))
         yield Opened(state=state, sessions=Sessions(state))
+        for notice in state.notices[len(told) :]:
+            call.out.note(safe(notice))
     finally:
         state.close()
 

@@ -1,8 +1,13 @@
-"""`tinyagent path` and `tinyagent workspace show`: where everything is, and why."""
+"""`tinyagent path` and `tinyagent workspace`: where everything is, why, and what undoes that.
+
+Neither `relink` nor `forget` removes any history; they say which directory it belongs to.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from sessions_api.chat import figures
 from sessions_api.chat.terminal_text import columns, one_line
@@ -12,17 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    import typer
+    from workspace_identity import WorkspaceRecord
 
 # As `sessions_api.settings` has it, whose import costs a third of a second.
 CONFIG_NAME = "config.toml"
 _NONE_YET = "none yet"
 
+WorkspaceId = Annotated[str, typer.Argument(metavar="UUID", help="The whole id of a workspace.")]
+
 
 def add_to(app: typer.Typer, *, workspace: typer.Typer) -> None:
-    """Add `path` to the command line and `show` to `tinyagent workspace`."""
+    """Add `path` to the command line and the commands of `tinyagent workspace`."""
     command(app, "path", PLACE, JSON)(show_paths)
     command(workspace, "show", PLACE, JSON)(show_workspace)
+    command(workspace, "list", JSON)(list_all)
+    command(workspace, "relink", PLACE, JSON)(relink_workspace)
+    command(workspace, "forget", JSON)(forget_workspace)
 
 
 def show_paths(call: Call) -> None:
@@ -73,6 +83,55 @@ def show_workspace(call: Call) -> None:
         call.out.record({name: value and str(value) for name, value in facts.items()})
         return
     call.out.lines(_table({name: _shown(value) for name, value in facts.items()}))
+
+
+def list_all(call: Call) -> None:
+    """List every workspace that this state home knows, the one seen last first."""
+    from workspace_identity import list_workspaces  # noqa: PLC0415 - not for --help
+
+    records = list_workspaces()
+    if call.json:
+        call.out.record({"workspaces": [_record_json(one) for one in records]})
+        return
+    call.out.lines(
+        columns([(one.id, _shown(one.path), _shown(one.problem or "")) for one in records])
+    )
+
+
+def relink_workspace(call: Call, workspace_id: WorkspaceId) -> None:
+    """Give this directory the history of a workspace, instead of what was decided."""
+    from workspace_identity import relink  # noqa: PLC0415 - not for --help
+
+    found = relink(workspace_id, call.workspace)
+    _tell(call, {"id": found.id, "root": str(found.root), "verdict": str(found.verdict)})
+
+
+def forget_workspace(call: Call, workspace_id: WorkspaceId) -> None:
+    """Take a workspace's directory away from it, so that the directory begins anew.
+
+    The history stays; relink gives it a directory again.
+    """
+    from workspace_identity import forget  # noqa: PLC0415 - not for --help
+
+    forget(workspace_id)
+    _tell(call, {"id": workspace_id, "verdict": "forgotten"})
+
+
+def _tell(call: Call, facts: Mapping[str, str]) -> None:
+    if call.json:
+        call.out.record(facts)
+    else:
+        call.out.lines(_table({name: _shown(value) for name, value in facts.items()}))
+
+
+def _record_json(record: WorkspaceRecord) -> dict[str, str | None]:
+    seen = record.last_seen_at
+    return {
+        "id": record.id,
+        "path": None if record.path is None else str(record.path),
+        "last_seen_at": None if seen is None else seen.isoformat().replace("+00:00", "Z"),
+        "problem": record.problem,
+    }
 
 
 def _shown(value: Path | str | None) -> str:

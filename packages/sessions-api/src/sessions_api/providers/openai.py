@@ -13,7 +13,7 @@ import importlib.util
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from sessions_api.errors import ProviderUnavailable
 from sessions_api.providers.openai_request import request_body
@@ -56,6 +56,12 @@ class _Configured:
     def endpoint(self) -> str:
         """The base URL without user name, password, query and fragment."""
         return self._endpoint
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, wherever it came from, and the password of the address: for no other eye."""
+        password = urlsplit(self._base_url).password
+        return (self._api_key, *((unquote(password),) if password else ()))
 
     def _key_for_endpoint(self, *, configured: bool) -> str:
         at_openai = _host(self._endpoint) == _host(_DEFAULT_BASE_URL)

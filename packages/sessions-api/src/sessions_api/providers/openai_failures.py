@@ -1,8 +1,8 @@
 """What went wrong: failures of the `openai` package, its transport and its answers, by type.
 
 Owns the map from those to `ProviderError`. Invariant: a message holds the host, the HTTP status
-and the way out, and never a key, a header, a body or a word of the conversation; those stay in
-the cause, which nobody prints.
+and the way out, and never a key, a header, a body or a word of the conversation. The original
+holds them all, so it is no cause: a traceback that ends a caller's program would print it.
 
 Must not: be imported before the package is needed (it imports `openai`), or recognise a failure
 by its message.
@@ -38,9 +38,10 @@ _CHECK_ENDPOINT = "Check that --base-url (TINYAGENT_BASE_URL) names a chat-compl
 
 @contextmanager
 def translated(endpoint: str) -> Iterator[None]:
-    """Raise what the package raises inside the block as `ProviderError`, the original as cause.
+    """Raise what the package raises inside the block as `ProviderError`.
 
-    Exceptions that are neither the package's nor its transport's pass through as they are.
+    The original is its `__context__`, for debuggers, and in no traceback. Exceptions that are
+    neither the package's nor its transport's pass through as they are.
     """
     try:
         yield
@@ -49,7 +50,7 @@ def translated(endpoint: str) -> Iterator[None]:
         failure = _failure(error, host)
         if failure is None:
             raise
-        raise failure from error
+        raise failure from None
 
 
 def _failure(error: Exception, host: str) -> ProviderError | None:

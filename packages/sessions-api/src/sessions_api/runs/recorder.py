@@ -53,8 +53,9 @@ from state_store import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sessions_api.runs.tools import Tool
+    from sessions_api.errors import Saved
     from sessions_api.runs.history import History
+    from sessions_api.runs.tools import Tool
     from sessions_api.sessions import Sessions
     from sessions_api.state import WorkspaceState
 
@@ -179,8 +180,14 @@ class RunRecorder:
             session_id=self.plan.session_id,
             error_type=(run.error_type if run else None) or error_type_of(self._failure),
             retryable=retryable(self._failure),
-            stored=run is not None,
+            saved=self._saved,
         ) from self._failure
+
+    @property
+    def _saved(self) -> Saved:
+        if not self._state.saving:
+            return "nothing"
+        return "input" if self._run is None else "all"
 
     # --- performing ---------------------------------------------------------------------------
 

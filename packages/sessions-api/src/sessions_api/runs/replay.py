@@ -66,6 +66,7 @@ def _with_summaries(messages: Sequence[Message]) -> list[Message]:
             if not any(first <= end and start <= last for start, end, _ in chosen):
                 chosen.append((first, last, message))
     kept: list[Message] = []
+    placed: set[int] = set()
     for message in messages:
         if message.kind != "original":
             continue
@@ -73,7 +74,8 @@ def _with_summaries(messages: Sequence[Message]) -> list[Message]:
         stand_in = next(covering, None)
         if stand_in is None:
             kept.append(message)
-        elif stand_in not in kept:
+        elif stand_in.seq not in placed:
+            placed.add(stand_in.seq)
             kept.append(stand_in)
     return kept
 

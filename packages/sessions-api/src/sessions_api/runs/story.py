@@ -10,15 +10,24 @@ Without a journal (nothing is kept of an ephemeral conversation) every call does
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import run_journal as journal_events
-from run_journal import ErrorType, Phase, ReplayPolicy, ToolOutcome, stack_of, type_names_of
+from run_journal import (
+    ErrorType,
+    EventInvalid,
+    Phase,
+    ReplayPolicy,
+    ToolOutcome,
+    stack_of,
+    type_names_of,
+)
 from sessions_api.errors import ProviderError
 from sessions_api.failures import error_type_of, retryable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from run_journal import Event, Journal
     from sessions_api.providers.base import ModelReply, ModelRequest
@@ -26,6 +35,24 @@ if TYPE_CHECKING:
     from sessions_api.runs.recorder import RunPlan
     from state_store import Message, Run
     from state_store import ReplayPolicy as StoredPolicy
+
+P = ParamSpec("P")
+MAX_HTTP_STATUS = 999  # what the journal takes; a user's provider may say anything
+
+
+def _never_failing(
+    tell: Callable[Concatenate[RunStory, P], None],
+) -> Callable[Concatenate[RunStory, P], None]:
+    """Let a fact that the journal refuses cost its line and not the run."""
+
+    @wraps(tell)
+    def tell_or_count(story: RunStory, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            tell(story, *args, **kwargs)
+        except EventInvalid:
+            story.lost_count += 1
+
+    return tell_or_count
 
 
 class RunStory:
@@ -49,6 +76,7 @@ class RunStory:
         else:
             self.head = (head.seq, head.chain)
 
+    @_never_failing
     def started(self, run: Run, *, created: bool) -> None:
         """Tell that the input and the pending run are committed, and the session if it is new."""
         plan = self._plan
@@ -69,6 +97,7 @@ class RunStory:
             )
         )
 
+    @_never_failing
     def requested(self, request: ModelRequest) -> None:
         """Tell that a request is about to be sent."""
         self._attempt += 1
@@ -85,6 +114,7 @@ class RunStory:
             )
         )
 
+    @_never_failing
     def responded(self, reply: ModelReply) -> None:
         """Tell that a whole reply arrived; nothing of it is committed yet."""
         usage = reply.usage
@@ -106,6 +136,7 @@ class RunStory:
             duration_ms=self._since_asked(),
         )
 
+    @_never_failing
     def provider_failed(self, error: Exception) -> None:
         """Tell that a request brought no usable reply."""
         self._tell(
@@ -124,6 +155,7 @@ class RunStory:
             duration_ms=self._since_asked(),
         )
 
+    @_never_failing
     def tools_started(self, message: Message, policies: Sequence[StoredPolicy]) -> None:
         """Tell that the calls which *message* carries are committed as started."""
         calls = message.tool_calls or ()
@@ -140,6 +172,7 @@ class RunStory:
                 )
             )
 
+    @_never_failing
     def tool_finished(self, result: ToolResult, call_seq: int) -> None:
         """Tell that one result is committed."""
         self._tell(
@@ -156,6 +189,7 @@ class RunStory:
             duration_ms=result.duration_ms,
         )
 
+    @_never_failing
     def ended(self, run: Run, failure: BaseException | None, *, duration_ms: int) -> None:
         """Tell that the run's end is committed; its last line, and told once."""
         if self._ended or run.status == "pending":
@@ -201,4 +235,5 @@ def _bytes(text: str | None) -> int:
 
 
 def _http_status(error: BaseException) -> int | None:
-    return error.status if isinstance(error, ProviderError) else None
+    status = error.status if isinstance(error, ProviderError) else None
+    return status if type(status) is int and 0 <= status <= MAX_HTTP_STATUS else None

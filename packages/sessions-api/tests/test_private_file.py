@@ -1,0 +1,65 @@
+"""Exports go where they were sent, and replace nothing that is no file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessions_api.chat.private_file import write_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def test_a_file_is_replaced_whole_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Nothing else is left beside it."""
+    path = tmp_path / "out"
+    path.write_text("before")
+    path.chmod(0o644)
+    assert write_private(path, [b"one", b"two"]) == 6
+    assert path.read_bytes() == b"onetwo"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_export_that_breaks_changes_nothing(tmp_path: Path) -> None:
+    """What was there before is there still."""
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise ValueError("broken")
+
+    path = tmp_path / "out"
+    path.write_text("before")
+    with pytest.raises(ValueError, match="broken"):
+        write_private(path, broken())
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    """So does a device: as root, /dev/null would be gone."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(path.read_bytes()), daemon=True)
+    reader.start()
+    assert write_private(path, [b"one", b"two"]) == 6
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    reader.join(10)
+    assert got == [b"onetwo"]
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    """Whoever keeps a link to where exports go wants them there."""
+    path, link = tmp_path / "real", tmp_path / "link"
+    path.write_text("before")
+    link.symlink_to(path)
+    write_private(link, [b"after"])
+    assert link.is_symlink()
+    assert path.read_bytes() == b"after"
