@@ -12,7 +12,7 @@ from sessions_api import Agent, ModelReply, ToolCall, tool
 from sessions_api.chat.commands import CommandUnknown, find_command
 from sessions_api.chat.lines import StreamLines
 from sessions_api.chat.loop import Chat
-from sessions_api.chat.terminal_text import cut, safe, width
+from sessions_api.showing.terminal_text import cut, safe, width
 from sessions_api.testing import ScriptedProvider
 
 if TYPE_CHECKING:

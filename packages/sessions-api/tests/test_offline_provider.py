@@ -7,6 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_api import tool
 from sessions_api.providers.base import (
     ModelMessage,
     ModelReply,
@@ -15,7 +16,7 @@ from sessions_api.providers.base import (
     TextDelta,
     ToolSpec,
 )
-from sessions_api.providers.offline import OfflineProvider, offline_tools, word_count
+from sessions_api.providers.offline import WORD_COUNT, OfflineProvider, word_count
 from state_store import Usage
 
 COUNTER = ToolSpec(name="word_count", description="Count.", parameters={"type": "object"})
@@ -113,12 +114,10 @@ def test_a_tool_that_is_not_offered_is_not_called() -> None:
     assert "not offered" in (reply.content or "")
 
 
-def test_the_tools_are_plain_functions() -> None:
-    """Each has a name, a docstring and type hints, as a tool needs."""
-    for function in offline_tools():
-        assert function.__name__ == "word_count"
-        assert function.__doc__
-        assert set(function.__annotations__) == {"text", "return"}
+def test_its_own_tool_is_described_as_the_usual_way_would() -> None:
+    """The description written by hand says what the type hints and the docstring say."""
+    assert OfflineProvider.own_tools == (WORD_COUNT,)
+    assert WORD_COUNT.spec == tool(WORD_COUNT.function).spec
 
 
 @given(messages)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sessions_api.chat.private_file import write_private
+from sessions_api.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,6 +9,7 @@ import pytest
 
 from faces import Looker, said
 from sessions_api import (
+    Agent,
     EndpointChanged,
     ModelReply,
     ModelRequest,
@@ -17,6 +18,7 @@ from sessions_api import (
     RunFailed,
 )
 from sessions_api.state import read_state
+from sessions_api.testing import ScriptedProvider
 from wire_server import Turn, WireServer
 
 if TYPE_CHECKING:
@@ -211,3 +213,20 @@ def test_a_created_session_is_held_with_what_its_agent_was_told(open_agent: Open
     agent.close()
     other = open_agent()
     assert other.sessions.create().provider == "scripted"
+
+
+def test_a_session_gets_the_tools_of_the_provider_that_answers_it(tmp_path: Path) -> None:
+    """An agent opened for one provider and resumed into another's session offers the latter's."""
+    workspace, home = tmp_path / "project", tmp_path / "home"
+    workspace.mkdir()
+    with Agent(workspace, provider="offline", state_home=home) as agent:
+        assert "answered: “2”" in agent.run("count words: a b").text
+        offline = agent.sessions.active
+    scripted = ScriptedProvider(["x"])
+    with Agent(workspace, provider=scripted, state_home=home) as agent:
+        agent.run("hello")
+    assert [tool.name for tool in scripted.requests[0].tools] == []
+    with Agent(workspace, state_home=home) as agent:
+        assert offline is not None
+        agent.sessions.resume(offline.id)
+        assert "answered: “3”" in agent.run("count words: a b c").text

@@ -126,7 +126,6 @@ class Conversation:
         model = self._model_for(session, provider)
         if session is not None:
             self._consent(session, provider)
-            self._remember(session, provider, model)
         created = self._new_session(provider, model) if session is None else None
         source = session or created
         plan = RunPlan(
@@ -138,8 +137,9 @@ class Conversation:
             model=model,
             system_prompt=source.system_prompt if source else None,
             parameters=(source.parameters if source else None) or {},
-            tools=self._tools,
+            tools={**_own_tools(provider), **self._tools},
             create=created,
+            changes={} if session is None else _changes(session, provider, model),
             auto_title=title_of(text),
         )
         recorder = RunRecorder(self._state, plan, sessions=self.sessions, history=self._history)
@@ -151,7 +151,13 @@ class Conversation:
             return self._given
         own = session.provider if session is not None else None
         name = self._provider_name or own or self._setting("provider")
-        return self._provider_named(name or "offline")
+        try:
+            return self._provider_named(name or "offline")
+        except ProviderUnavailable as error:
+            if session is not None and session.endpoint and not self._option("base_url"):
+                error.hint = f"This session was held with {session.endpoint}: to go on there, name"
+                error.hint += " it with --base-url (TINYAGENT_BASE_URL)."
+            raise
 
     def close(self) -> None:
         """Book and close the active session, then the store and the journal."""
@@ -206,14 +212,6 @@ class Conversation:
         if not self._options.get("accept_endpoint", False):
             raise EndpointChanged(session_id=session.id, stored=stored, current=current)
 
-    def _remember(self, session: Session, provider: Provider, model: str | None) -> None:
-        """Keep with the session who answers it from now on, if that has changed."""
-        now = {"provider": provider.name, "model_id": model, "endpoint": provider.endpoint}
-        if now["endpoint"] is None:
-            del now["endpoint"]  # where the history went before stays known
-        if any(getattr(session, name) != value for name, value in now.items()):
-            self._state.store.update_session(session.id, now)
-
     def _new_session(self, provider: Provider, model: str | None) -> NewSession:
         return NewSession(
             provider=provider.name,
@@ -253,6 +251,29 @@ class Conversation:
         key = self._key()
         found = (getattr(one, "secrets", ()) for one in self.made_providers)
         return (*((key,) if key else ()), *chain.from_iterable(found))
+
+
+def _changes(session: Session, provider: Provider, model: str | None) -> dict[str, Any]:
+    """Return what the session is to know about who answers it from now on, if that is new."""
+    now = {"provider": provider.name, "model_id": model, "endpoint": provider.endpoint}
+    if now["endpoint"] is None:
+        del now["endpoint"]  # where the history went before stays known
+    return {name: value for name, value in now.items() if getattr(session, name) != value}
+
+
+def _own_tools(provider: Provider) -> dict[str, Tool]:
+    """Return the harmless tools that a provider brings along, by name."""
+    return {
+        one.spec.name: Tool(
+            function=one.function,
+            name=one.spec.name,
+            description=one.spec.description,
+            replay="safe",
+            timeout_s=None,
+            given_spec=one.spec,
+        )
+        for one in getattr(provider, "own_tools", ())
+    }
 
 
 def _require_text(text: object) -> None:

@@ -136,7 +136,8 @@ class EndpointChanged(SessionsError):
         super().__init__(
             f"Session {session_id[-8:]} was held with {stored}, but the endpoint is now {current}. "
             "Nothing was sent.",
-            hint="Send its history there with accept_endpoint=True (--accept-endpoint).",
+            hint=f"Go on there with base_url={stored!r} (--base-url), or consent to sending the"
+            " history to the new one with accept_endpoint=True (--accept-endpoint).",
         )
         self.session_id = session_id
         self.stored = stored

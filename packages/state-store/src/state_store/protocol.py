@@ -96,6 +96,7 @@ class SessionStore(Protocol):
         *,
         run_id: str,
         create: NewSession | None = None,
+        changes: Mapping[str, Any] | None = None,
         auto_title: str | None = None,
         provider: str | None = None,
         model: str | None = None,
@@ -104,7 +105,8 @@ class SessionStore(Protocol):
         """Commit the user's message and a pending run, and with *create* the session too.
 
         A pending run of a dead owner is recovered in place; SessionBusy when its owner is alive
-        or cannot be judged. *auto_title* becomes the title of a session that has none.
+        or cannot be judged. *changes* are made to the session in the same transaction (see
+        `update_session`). *auto_title* becomes the title of a session that has none.
         """
 
     def start_tools(

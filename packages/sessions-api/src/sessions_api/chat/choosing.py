@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions_api.chat.listing import session_lines
-from sessions_api.chat.liveness import shown_session
+from sessions_api.showing.listing import session_lines
+from sessions_api.showing.liveness import shown_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sessions_api.chat.lines import Lines
-    from sessions_api.chat.terminal_text import Ink
     from sessions_api.sessions import Sessions
+    from sessions_api.showing.terminal_text import Ink
 
 SHOWN_COUNT = 20
 

@@ -16,18 +16,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from sessions_api.chat.aftermath import aftermath
 from sessions_api.chat.choosing import SHOWN_COUNT, choose_session
 from sessions_api.chat.commands import CommandUnknown, find_command, help_lines
-from sessions_api.chat.listing import handle, session_lines, shown_title
-from sessions_api.chat.liveness import shown_run, shown_session
-from sessions_api.chat.private_file import write_private
-from sessions_api.chat.problems import problem_of
-from sessions_api.chat.terminal_text import Ink, cut, one_line, prints_on_terminal, safe
-from sessions_api.chat.transcript import call_text, transcript
 from sessions_api.errors import SessionsError
+from sessions_api.private_file import write_private
+from sessions_api.problems import problem_of
 from sessions_api.providers.base import TextDelta
 from sessions_api.runs.events import RunFinished, ToolFinished, ToolStarted
+from sessions_api.showing.aftermath import aftermath
+from sessions_api.showing.listing import handle, session_lines, shown_title
+from sessions_api.showing.liveness import shown_run, shown_session
+from sessions_api.showing.terminal_text import Ink, cut, one_line, prints_on_terminal, safe
+from sessions_api.showing.transcript import call_text, transcript
 from state_store import StateStoreError
 
 if TYPE_CHECKING:

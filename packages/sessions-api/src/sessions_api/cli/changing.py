@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.chat import figures
-from sessions_api.chat.listing import handle, shown_title
-from sessions_api.chat.terminal_text import cut, on_terminal
 from sessions_api.cli.failures import ConsentMissing, Declined, UsageInvalid
 from sessions_api.cli.inspecting import Ref  # noqa: TC001 - Typer reads it
 from sessions_api.cli.opened import resolved, writing
 from sessions_api.cli.options import JSON, PLACE, Call, command
+from sessions_api.showing import figures
+from sessions_api.showing.listing import handle, shown_title
+from sessions_api.showing.terminal_text import cut, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

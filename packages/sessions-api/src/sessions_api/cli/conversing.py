@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.chat.listing import handle
-from sessions_api.chat.terminal_text import on_terminal, prints_on_terminal, safe
 from sessions_api.cli.failures import FAILED, UsageInvalid
 from sessions_api.cli.opened import agent_for, reading, resolved
 from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, STOPPED_FACTS, Call, command
+from sessions_api.showing.listing import handle
+from sessions_api.showing.terminal_text import on_terminal, prints_on_terminal, safe
 
 if TYPE_CHECKING:
     from sessions_api.agent import Agent
@@ -64,7 +64,7 @@ def new_session(call: Call, *, title: Title = None, no_chat: NoChat = False) -> 
     """Create a session and print its id; on a terminal, chat in it."""
     if title is not None and not title.strip():
         raise UsageInvalid("The title is empty.", hint="Give one, or leave --title out.")
-    with agent_for(call, session=None, persistence="required") as agent:
+    with agent_for(call, persistence="required") as agent:
         _tell_notices(call, agent)
         session = agent.sessions.create(title)
     if call.json:
@@ -86,7 +86,7 @@ def _chat(call: Call, session: Session | None = None) -> None:
     lines = _lines()
     # Without its history a session cannot be gone on with, so best effort is for new ones alone.
     persistence: Persistence = "best-effort" if session is None else "required"
-    with agent_for(call, session=session, persistence=persistence) as agent:
+    with agent_for(call, persistence=persistence) as agent:
         if session is not None:
             agent.sessions.resume(session.id)
             _tell_unknown_provider(call, session)
@@ -149,7 +149,7 @@ def run(
     message = _message(text)
     (session,) = (None,) if call.ref is None else resolved(call, call.ref)
     persistence: Persistence = "ephemeral" if ephemeral else "required"
-    with agent_for(call, session=session, persistence=persistence) as agent:
+    with agent_for(call, persistence=persistence) as agent:
         _tell_notices(call, agent)
         if session is not None:
             agent.sessions.resume(session.id)

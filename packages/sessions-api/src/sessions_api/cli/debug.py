@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-from sessions_api.chat.problems import OUR_ERRORS
+from sessions_api.problems import OUR_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

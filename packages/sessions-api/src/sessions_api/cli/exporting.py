@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sessions_api.chat.private_file import write_private
-from sessions_api.chat.terminal_text import one_line
 from sessions_api.cli.inspecting import Ref  # noqa: TC001 - Typer reads it
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import PLACE, Call, command
+from sessions_api.private_file import write_private
+from sessions_api.showing.terminal_text import one_line
 
 
 class Format(StrEnum):

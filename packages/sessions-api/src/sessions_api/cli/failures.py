@@ -20,7 +20,7 @@ from sessions_api.errors import SessionsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessions_api.chat.problems import Problem
+    from sessions_api.problems import Problem
 
 FAILED, USAGE = 1, 2
 
@@ -88,6 +88,6 @@ def _codes() -> Iterator[tuple[tuple[type[Exception], ...], int]]:
 
 def problem_lines(problem: Problem) -> tuple[str, str]:
     """Return what failed and what to do, each on one line and safe for a terminal."""
-    from sessions_api.chat.terminal_text import one_line  # noqa: PLC0415 - for a failure alone
+    from sessions_api.showing.terminal_text import one_line  # noqa: PLC0415 - for a failure alone
 
     return f"Error: {one_line(problem.message)}", one_line(problem.hint)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.chat import figures
-from sessions_api.chat.aftermath import aftermath
-from sessions_api.chat.listing import handle, run_lines
-from sessions_api.chat.liveness import shown_run, shown_session
-from sessions_api.chat.terminal_text import Ink, one_line
-from sessions_api.chat.transcript import transcript
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
+from sessions_api.showing import figures
+from sessions_api.showing.aftermath import aftermath
+from sessions_api.showing.listing import handle, run_lines
+from sessions_api.showing.liveness import shown_run, shown_session
+from sessions_api.showing.terminal_text import Ink, one_line
+from sessions_api.showing.transcript import transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

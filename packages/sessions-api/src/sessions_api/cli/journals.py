@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sessions_api.chat import figures
-from sessions_api.chat.terminal_text import one_line, safe
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.cli.output import SCHEMA_VERSION, Output, json_text
+from sessions_api.showing import figures
+from sessions_api.showing.terminal_text import one_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

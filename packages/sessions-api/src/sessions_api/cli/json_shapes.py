@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sessions_api.chat.listing import handle
+from sessions_api.showing.listing import handle
 from state_store import Session, SessionSummary, to_text
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from sessions_api.chat.listing import session_lines
-from sessions_api.chat.liveness import shown_session
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
+from sessions_api.showing.listing import session_lines
+from sessions_api.showing.liveness import shown_session
 
 NOTHING_YET = 'There is no session here yet. Start one: tinyagent run "hello"'
 

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sessions_api.chat.terminal_text import safe
+from sessions_api.showing.terminal_text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from sessions_api.agent import Agent
     from sessions_api.cli.options import Call
@@ -85,39 +84,15 @@ def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
     return tuple({one.id: one for one in found}.values())
 
 
-def agent_for(
-    call: Call,
-    *,
-    session: Session | None,
-    persistence: Persistence,
-) -> Agent:
-    """Open an agent as the call wants it, for *session* or a new one.
-
-    The offline provider is offered its harmless tools.
-    """
+def agent_for(call: Call, *, persistence: Persistence) -> Agent:
+    """Open an agent as the call wants it."""
     from sessions_api.agent import Agent  # noqa: PLC0415 - see the module's docstring
 
-    name = call.provider or (session and session.provider) or _configured_provider()
     return Agent(
         call.workspace,
         provider=call.provider,
         model=call.model,
         base_url=call.base_url,
         accept_endpoint=call.accept_endpoint,
-        tools=_offline_tools() if name == "offline" else (),
         persistence=persistence,
     )
-
-
-def _configured_provider() -> str:
-    from sessions_api.settings import Settings  # noqa: PLC0415 - costs 0.3 s
-    from workspace_identity import resolve_state_home  # noqa: PLC0415 - see the docstring
-
-    return Settings.load(resolve_state_home()).provider or "offline"
-
-
-def _offline_tools() -> tuple[Any, ...]:
-    from sessions_api.providers.offline import offline_tools  # noqa: PLC0415 - see the docstring
-    from sessions_api.runs.tools import tool  # noqa: PLC0415 - see the docstring
-
-    return tuple(tool(replay="safe")(one) for one in offline_tools())

@@ -196,7 +196,7 @@ def _guarded(work: Callable[..., None], call: Call, given: dict[str, Any]) -> in
 
 def report(error: Exception, out: Output, *, debug: bool) -> int:
     """Tell about *error* where it belongs and return its exit code."""
-    from sessions_api.chat.problems import problem_of  # noqa: PLC0415 - for a failure alone
+    from sessions_api.problems import problem_of  # noqa: PLC0415 - for a failure alone
 
     if debug:
         from sessions_api.cli.debug import debug_lines  # noqa: PLC0415 - for --debug alone

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sessions_api.chat.terminal_text import Ink, prints_on_terminal, safe
 from sessions_api.cli.failures import OutputFailed
+from sessions_api.showing.terminal_text import Ink, prints_on_terminal, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.chat import figures
-from sessions_api.chat.terminal_text import columns, one_line
 from sessions_api.cli.options import JSON, PLACE, Call, command
+from sessions_api.showing import figures
+from sessions_api.showing.terminal_text import columns, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

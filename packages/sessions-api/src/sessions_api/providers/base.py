@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from state_store import ToolCall, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,14 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTool:
+    """A harmless tool that a provider brings along in `own_tools`, with its description ready."""
+
+    function: Callable[..., Any]
+    spec: ToolSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sessions_api.error_types import error_type_of, retryable
 from sessions_api.errors import RunFailed
-from sessions_api.failures import error_type_of, retryable
 from sessions_api.providers.base import ModelMessage, ModelReply, ModelRequest
 from sessions_api.runs.events import RunResult
 from sessions_api.runs.machine import (
@@ -66,7 +66,8 @@ MAX_COUNT = 2**53  # whole in every JSON reader; the sum of a run's requests fit
 class RunPlan:
     """What a run is about, decided before it begins.
 
-    `create` is set when the session comes into being with this run.
+    `create` is set when the session comes into being with this run; `changes` are made to one that
+    is there already, when the run begins and not before.
     """
 
     session_id: str
@@ -79,6 +80,7 @@ class RunPlan:
     parameters: Mapping[str, object] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     create: NewSession | None = None
+    changes: Mapping[str, object] = field(default_factory=dict)
     auto_title: str | None = None
     retry_of: str | None = None
 
@@ -230,6 +232,7 @@ class RunRecorder:
             NewMessage(role="user", content=plan.text),
             run_id=plan.run_id,
             create=plan.create,
+            changes=plan.changes,
             auto_title=plan.auto_title,
             provider=plan.provider,
             model=plan.model,

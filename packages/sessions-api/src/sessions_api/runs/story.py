@@ -23,8 +23,8 @@ from run_journal import (
     stack_of,
     type_names_of,
 )
+from sessions_api.error_types import error_type_of, retryable
 from sessions_api.errors import ProviderError
-from sessions_api.failures import error_type_of, retryable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

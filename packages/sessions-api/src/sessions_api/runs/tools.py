@@ -42,6 +42,7 @@ class Tool:
     description: str
     replay: ReplayPolicy
     timeout_s: float | None
+    given_spec: ToolSpec | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -81,6 +82,8 @@ class Tool:
     @cached_property
     def spec(self) -> ToolSpec:
         """The tool as a provider is told about it."""
+        if self.given_spec is not None:
+            return self.given_spec
         from pydantic.errors import PydanticUserError  # noqa: PLC0415 - heavy, and rarely needed
 
         try:

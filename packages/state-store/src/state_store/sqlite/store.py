@@ -178,6 +178,7 @@ class SqliteStore:
         *,
         run_id: str,
         create: NewSession | None = None,
+        changes: Mapping[str, Any] | None = None,
         auto_title: str | None = None,
         provider: str | None = None,
         model: str | None = None,
@@ -185,11 +186,14 @@ class SqliteStore:
     ) -> tuple[Run, Message]:
         """Commit the user's message and a pending run. See `SessionStore`."""
         now = self._clock()
+        columns = sessions.changed_columns(changes) if changes else {}
         with self._idle(session_id) as connection:
             if create is not None:
                 sessions.insert(connection, session_id, create, now)
             else:
                 sessions.require(connection, session_id)
+            if columns:
+                sessions.update(connection, session_id, columns, now=None)
             runs.insert(
                 connection,
                 run_id,

@@ -5,10 +5,14 @@ Every test lets a crowd go in one instant; `state_store.testing.crowding` has th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from state_store.testing.contract.processes import JOB_TIMEOUT_S, NewAddress, ProcessContract
 from state_store.testing.crowding import begin_at_once, open_at_once, recover_at_once
 from state_store.testing.own_process import run_in_own_process
-from state_store.testing.scale import Scale
+
+if TYPE_CHECKING:
+    from state_store.testing.scale import Scale
 
 
 class ConcurrencyContract(ProcessContract):

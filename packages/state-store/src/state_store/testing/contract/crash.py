@@ -6,14 +6,18 @@ what they had been told. `state_store.testing.killing` has the workload and the 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from state_store.testing.contract.processes import JOB_TIMEOUT_S, NewAddress, ProcessContract
 from state_store.testing.killing import KILLS_PER_STORE, kill_writers
 from state_store.testing.own_process import run_in_own_process
-from state_store.testing.scale import Scale
 
-PARTS = 4  # so that test workers can share a long run
+if TYPE_CHECKING:
+    from state_store.testing.scale import Scale
+
+PARTS = 2  # so that two test workers can share a long run
 
 
 class CrashContract(ProcessContract):

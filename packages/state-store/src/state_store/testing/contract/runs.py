@@ -47,6 +47,22 @@ WRITES_TO_A_RUN: dict[str, Callable[[SessionStore, str], Any]] = {
 class RunsContract(Contract):
     """A run leaves exactly what happened."""
 
+    def test_changes_of_the_session_begin_with_the_run_or_not_at_all(
+        self, store: SessionStore
+    ) -> None:
+        """A run that is refused leaves the session as it was."""
+        session_id = session_with_turn(store)
+        changes = {"provider": "other", "model_id": "m-2"}
+        run, _ = store.begin_run(session_id, user(), run_id=new_id(), changes=changes)
+        assert store.get_session(session_id).provider == "other"
+        with pytest.raises(SessionBusy):
+            store.begin_run(session_id, user(), run_id=new_id(), changes={"provider": "third"})
+        store.fail_run(run.id, "cancelled", usage=run.usage)
+        session = store.get_session(session_id)
+        assert (session.provider, session.model_id) == ("other", "m-2")
+        with pytest.raises(ValueError, match="no changeable field"):
+            store.begin_run(session_id, user(), run_id=new_id(), changes={"id": "x"})
+
     def test_beginning_commits_the_input_and_a_pending_run(self, store: SessionStore) -> None:
         """Both are there before anybody is asked for an answer."""
         session_id, run_id = store.create_session().id, new_id()

@@ -170,7 +170,11 @@ class TextContract(Contract):
         assert returned.parts == ({"a": [1, 2.5, None], "b": {"c": []}},)
         assert returned.repaired is False
 
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}], ids=str)
+    @pytest.mark.parametrize(
+        "value",
+        [float("nan"), float("inf"), object(), {1, 2}],
+        ids=["nan", "infinity", "object", "set"],
+    )
     def test_what_json_cannot_say_is_refused_and_nothing_is_written(
         self, store: SessionStore, value: object
     ) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions_api.chat import figures
-from sessions_api.chat.terminal_text import Ink, columns, cut, one_line, width
+from sessions_api.showing import figures
+from sessions_api.showing.terminal_text import Ink, columns, cut, one_line, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

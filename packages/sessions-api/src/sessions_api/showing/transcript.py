@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions_api.chat import figures
-from sessions_api.chat.listing import handle
-from sessions_api.chat.terminal_text import Ink, cut, one_line, safe
+from sessions_api.showing import figures
+from sessions_api.showing.listing import handle
+from sessions_api.showing.terminal_text import Ink, cut, one_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

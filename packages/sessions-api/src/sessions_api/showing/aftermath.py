@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sessions_api.chat import figures
-from sessions_api.chat.liveness import INTERRUPTED, shown_run
-from sessions_api.chat.terminal_text import Ink, columns, cut, one_line
+from sessions_api.showing import figures
+from sessions_api.showing.liveness import INTERRUPTED, shown_run
+from sessions_api.showing.terminal_text import Ink, columns, cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
