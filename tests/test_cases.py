@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import sqlite3
 import stat
 import subprocess
 import sys
 
+import apsw
 import pytest
 
 from processes import TIMEOUT_S, Place
@@ -20,7 +20,7 @@ def test_c01_many_processes_that_start_at_once_all_get_their_session(place: Plac
     assert {one["title"] for one in sessions} == {f"n={number}" for number in range(16)}
     assert {one["message_count"] for one in sessions} == {2}
     (database,) = place.home.glob("workspaces/*/state.sqlite3")
-    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         ask = "SELECT role, count(*) FROM messages GROUP BY role"
         assert dict(connection.execute(ask).fetchall()) == {"user": 16, "assistant": 16}

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import sqlite3
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
 from faces import Looker, said
@@ -199,8 +199,9 @@ def test_reading_needs_no_provider_and_writes_nothing(
 
 def _rows(state_home: Path) -> list[Any]:
     (path,) = state_home.glob("workspaces/*/state.sqlite3")
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-        rows = connection.execute("SELECT id, revision, status FROM sessions").fetchall()
+    # The store's own SQLite: a second one in this process would cancel the locks of the first.
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = connection.execute("SELECT id, revision, status FROM sessions").fetchall()
     connection.close()
     return rows
 

@@ -229,8 +229,9 @@ class SessionsContract(Contract):
     ) -> None:
         """All that match come back, newest activity first."""
         with closing(open_store(clock=SteppingClock())) as store:
-            one = store.create_session(NewSession(title="plan"), session_id=f"{AN_ID[:-12]}aaaa12345678").id
-            two = store.create_session(NewSession(title="plan"), session_id=f"{AN_ID[:-12]}bbbb12345678").id
+            one, two = f"{AN_ID[:-12]}aaaa12345678", f"{AN_ID[:-12]}bbbb12345678"
+            for session_id in (one, two):
+                store.create_session(NewSession(title="plan"), session_id=session_id)
 
             def found(ref: str) -> list[str]:
                 return [summary.id for summary in store.find_sessions(ref)]
