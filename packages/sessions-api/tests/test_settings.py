@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,22 @@ def test_a_setting_that_cannot_be_used_is_named_without_its_value(
     shown = "".join(traceback.format_exception(caught.value)) + str(caught.value.hint)
     assert KEY not in shown
     assert "config.toml" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("modle = 'x'", "modle (no such setting; there are provider, model,"),
+        ("model = 'a'\nprovider =", "TOMLDecodeError at "),
+    ],
+)
+def test_what_is_wrong_with_the_configuration_can_be_found(
+    state_home: Path, text: str, said: str
+) -> None:
+    """A mistyped name comes with those that exist, broken TOML with its place."""
+    configure(state_home, text)
+    with pytest.raises(SettingsInvalid, match=re.escape(said)):
+        Settings.load(state_home)
 
 
 def test_an_agent_with_bad_settings_opens_nothing(workspace: Path, state_home: Path) -> None:

@@ -166,7 +166,7 @@ class ReferenceAmbiguous(SessionsError, LookupError):
         more = f" and {len(candidates) - 5} more" if len(candidates) > 5 else ""  # noqa: PLR2004 - as many as fit a line
         super().__init__(
             f"{len(candidates)} {kind}s fit {reference!r}: {listed}{more}.",
-            hint="Use more of the id's last digits, or the whole id.",
+            hint="Name one by its id: the digits shown here, more of them, or all.",
         )
         self.reference = reference
         self.candidates = candidates

@@ -10,6 +10,7 @@ Importing this module costs a third of a second; commands that need no provider 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr, ValidationError
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
             loaded: Settings = FromHome(**given)
         except ValidationError as error:
             places = ", ".join(
-                ".".join(map(str, one["loc"])) + f" ({one['msg']})"
+                f"{'.'.join(map(str, one['loc']))} ({_said_of(one['type'], one['msg'])})"
                 for one in error.errors(include_url=False, include_input=False)
             )
             raise SettingsInvalid(
@@ -78,7 +79,18 @@ class Settings(BaseSettings):
             ) from None
         except (SettingsError, ValueError, OSError) as error:
             raise SettingsInvalid(
-                f"The configuration {path} cannot be read ({type(error).__name__}).",
+                f"The configuration {path} cannot be read ({_place_of(error)}).",
                 hint="Correct the file, or move it away.",
             ) from None
         return loaded
+
+
+def _said_of(kind: str, message: str) -> str:
+    known = ", ".join(Settings.model_fields)
+    return f"no such setting; there are {known}" if kind == "extra_forbidden" else message
+
+
+def _place_of(error: Exception) -> str:
+    """Return the type of *error* and, of broken TOML, where: its message may quote a key."""
+    place = re.search(r"\(at [a-z0-9, ]+\)$", str(error.__cause__ or error))
+    return type(error).__name__ + (f" {place[0][1:-1]}" if place else "")

@@ -98,7 +98,8 @@ def _by_status(status: int, host: str, headers: Mapping[str, str]) -> ProviderEr
     match status:
         case HTTPStatus.UNAUTHORIZED:
             error_type = "provider.auth"
-            said, hint = "refused the key", "Check the key in TINYAGENT_API_KEY."
+            said = "did not accept the key, or wants one"
+            hint = "Set or check the key in TINYAGENT_API_KEY."
         case HTTPStatus.FORBIDDEN:
             error_type = "provider.auth"
             said = "does not allow this"
