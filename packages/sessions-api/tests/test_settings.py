@@ -100,3 +100,12 @@ def test_an_agent_with_bad_settings_opens_nothing(workspace: Path, state_home: P
         Agent(workspace, state_home=state_home)
     assert [path.name for path in state_home.iterdir()] == ["config.toml"]
     assert list(workspace.iterdir()) == []
+
+
+def test_an_address_without_a_provider_is_not_ignored(workspace: Path, state_home: Path) -> None:
+    """Who names a service and gets the offline provider would not notice that nobody was asked."""
+    with Agent(workspace, state_home=state_home, base_url="http://127.0.0.1:9/v1") as agent:
+        with pytest.raises(SettingsInvalid, match=r"127\.0\.0\.1") as caught:
+            agent.run("hello")
+        assert "--provider openai" in str(caught.value.hint)
+        assert agent.sessions.list().items == ()

@@ -21,6 +21,7 @@ from sessions_api.errors import (
     EndpointChanged,
     InputInvalid,
     ProviderUnavailable,
+    SettingsInvalid,
 )
 from sessions_api.providers import make_provider
 from sessions_api.runs.history import History
@@ -177,6 +178,11 @@ class Conversation:
     # --- inside -------------------------------------------------------------------------------
 
     def _provider_named(self, name: str) -> Provider:
+        if name == "offline" and (address := self._options.get("base_url")):
+            raise SettingsInvalid(
+                f"The address {address} was given, but the provider is offline and asks nobody.",
+                hint="Name a provider too: --provider openai, for any OpenAI-compatible service.",
+            )
         if name not in self._providers:
             self._providers[name] = make_provider(
                 name,

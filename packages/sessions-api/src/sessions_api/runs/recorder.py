@@ -175,7 +175,7 @@ class RunRecorder:
                 usage=run.usage,
                 cost=run.cost,
             )
-        if self._failure is not None and not self._messages:
+        if self._failure is not None and run is None and not self._messages:
             raise self._failure
         raise RunFailed(
             run_id=self.plan.run_id,
