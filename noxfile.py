@@ -85,7 +85,7 @@ def types(session: nox.Session) -> None:
     _sync(session, "--all-packages", "--all-extras", "--group", "types")
     for package in CLOSURES:
         session.run("mypy", f"packages/{package}/src", f"packages/{package}/tests")
-    session.run("mypy", "noxfile.py", "tests")
+    session.run("mypy", "noxfile.py", "tests", "benchmarks")
 
 
 @nox.session

@@ -3,16 +3,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from run_journal import (
+    Entry,
     EventInvalid,
     Head,
     Journal,
@@ -20,6 +23,7 @@ from run_journal import (
     SessionDeleted,
     SessionRenamed,
     StoreOpened,
+    Uninterrupted,
     WorkspaceDecided,
     WorkspaceVerdict,
     session_file_name,
@@ -298,3 +302,44 @@ def test_an_interrupt_just_after_the_lock_is_taken_costs_no_later_line(
             journal.write(StoreOpened())
     assert journal.write(StoreOpened()) is not None
     assert journal.failed_count == 0
+
+
+@pytest.mark.parametrize("where", ["private lock", "append"])
+def test_ctrl_c_waits_until_the_line_is_written(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Struck in the middle of a write it is raised after it, and no lock stays taken."""
+    place = "_entered" if where == "private lock" else "_append"
+    original = getattr(Sink, place)
+
+    def struck(self: Sink, *arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)  # where a handler would run
+        return original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sink, place, struck)
+        with pytest.raises(KeyboardInterrupt):
+            journal.write(StoreOpened())
+    assert journal.write(StoreOpened()) is not None
+    assert journal.failed_count == 0
+    assert [entry.seq for entry in journal.read(None) if isinstance(entry, Entry)] == [1, 2]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_that_came_during_a_line_are_handled_after_it_in_their_order() -> None:
+    """Nothing is swallowed, also when contexts are nested."""
+    came: list[int] = []
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for one in before:
+            signal.signal(one, lambda number, _frame: came.append(number))
+        with Uninterrupted(), Uninterrupted():
+            for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+                os.kill(os.getpid(), one)
+                time.sleep(0)
+            assert came == []
+        assert came == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
 import subprocess
 from datetime import datetime
@@ -214,3 +215,17 @@ def test_no_stored_control_character_reaches_a_terminal(call: Call, tinyagent: T
     assert r"\x1b]0;owned\x07" in terminal.shown
     messages = asked(call, "sessions", "show", "latest")["messages"]
     assert messages[0]["content"] == hostile
+
+
+def test_lines_that_the_journal_lost_are_shown(tinyagent: Tinyagent) -> None:
+    """The run goes on and is saved; that its evidence is not, is said at once and later."""
+    tinyagent("run", "hello")
+    directory = Path(tinyagent.json("path")["journal_dir"])
+    shutil.rmtree(directory)
+    directory.write_text("no directory")
+    done = tinyagent("run", "again", "--continue")
+    assert done.returncode == 0, done.stderr
+    assert "of the journal's lines could not be written" in done.stderr
+    assert "lines could not be written" in tinyagent("sessions", "show", "latest").stdout
+    chatted = tinyagent("--continue", typed="and again\n")
+    assert "of the journal's lines could not be written" in chatted.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -52,4 +53,12 @@ def test_a_missing_command_is_said_to_be_missing(tinyagent: Tinyagent) -> None:
     """No empty error line."""
     done = tinyagent("workspace")
     assert done.returncode == 2
-    assert "Error: A command is missing." in done.stderr
+    assert "Error: Missing command." in done.stderr
+
+
+def test_options_before_the_group_count(tinyagent: Tinyagent) -> None:
+    """As for every other command."""
+    tinyagent("run", "hello")
+    done = tinyagent("-w", ".", "--json", "workspace", "show")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "known"

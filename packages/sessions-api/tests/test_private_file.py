@@ -63,3 +63,28 @@ def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> No
     write_private(link, [b"after"])
     assert link.is_symlink()
     assert path.read_bytes() == b"after"
+
+
+def test_a_file_of_the_state_home_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The live database would be one; the exports beside it may be written again."""
+    monkeypatch.setenv("TINYAGENT_STATE_HOME", str(tmp_path / "home"))
+    database = tmp_path / "home" / "workspaces" / "x" / "state.sqlite3"
+    exports = database.with_name("exports")
+    exports.mkdir(parents=True)
+    database.write_text("before")
+    (tmp_path / "link").symlink_to(database)
+    for path in (database, tmp_path / "link", database.with_name("new")):
+        with pytest.raises(PermissionError, match="state home"):
+            write_private(path, [b"x"])
+    assert database.read_text() == "before"
+    assert write_private(exports / "out.jsonl", [b"x"]) == 1
+
+
+@pytest.mark.parametrize("name", [".", "", "a-folder"])
+def test_a_directory_is_no_file(tmp_path: Path, name: str) -> None:
+    """Also under the names that a path can give it."""
+    (tmp_path / "a-folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_private(tmp_path / name, [b"x"])

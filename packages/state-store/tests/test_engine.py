@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
@@ -16,6 +17,7 @@ from state_store import (
     SqliteStore,
     StoreDamaged,
     StoreMissing,
+    StoreUnavailable,
     new_id,
     to_text,
 )
@@ -340,3 +342,31 @@ def test_ids_are_version_7_and_follow_the_clock() -> None:
     for one in (first, second):
         assert (len(one), one[14], one[19] in "89ab") == (36, "7", True)
     assert len({new_id() for _ in range(1000)}) == 1000
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_nothing_is_acknowledged_that_nobody_will_find(
+    open_disk: OpenDisk, path: Path, how: str
+) -> None:
+    """A commit into a file that has lost its name is refused (C13's kind)."""
+    store = open_disk()
+    session_id = store.create_session().id
+    path.rename(path.with_name("aside"))
+    if how == "replaced":
+        path.write_bytes(path.with_name("aside").read_bytes())
+    with pytest.raises(StoreUnavailable, match="removed or replaced"):
+        store.create_session()
+    path.with_name("aside").rename(path)
+    assert store.create_session().id != session_id
+
+
+def test_a_store_that_was_dropped_unclosed_lets_its_runs_go(
+    open_disk: OpenDisk, path: Path, workspace_id: str
+) -> None:
+    """Forgetting to close one keeps no lock: its pending run can be recovered."""
+    dropped = SqliteStore.open(path, workspace_id=workspace_id)
+    session_id = dropped.create_session().id
+    begin(dropped, session_id)
+    del dropped
+    gc.collect()
+    assert [run.status for run in open_disk().runs(session_id).items] == ["failed"]

@@ -203,3 +203,22 @@ def test_rooms_that_are_links_are_refused(project: Path, state_home: Path, tmp_p
     (state_home / "workspaces").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateHomeUnusable):
         open_workspace(project)
+
+
+def test_a_state_home_behind_a_link_is_used_where_it_leads(project: Path, tmp_path: Path) -> None:
+    """Moving all state to another disk and leaving a link is what people do."""
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    opened = open_workspace(project, state_home=link)
+    assert opened.state_home == elsewhere
+    assert open_workspace(project, state_home=elsewhere).id == opened.id
+
+
+def test_a_state_home_whose_path_is_no_text_is_refused_before_anything_is_written(
+    project: Path, tmp_path: Path
+) -> None:
+    """SQLite takes UTF-8 paths only, so this fails while nothing has happened yet."""
+    with pytest.raises(StateHomeUnusable):
+        open_workspace(project, state_home=os.fsdecode(os.fsencode(tmp_path) + b"/x\xff"))
+    assert list(project.iterdir()) == []

@@ -60,6 +60,9 @@ from run_journal.reader import (
     follow,
     read,
 )
+from run_journal.uninterrupted import (
+    Uninterrupted,
+)
 from run_journal.verify import (
     ExpectedRun,
     Finding,
@@ -126,6 +129,7 @@ __all__ = [
     "ToolOutcome",
     "ToolStarted",
     "TripReason",
+    "Uninterrupted",
     "WorkspaceDecided",
     "WorkspaceVerdict",
     "follow",

@@ -24,6 +24,7 @@ from run_journal.lines import Head, body_of
 from run_journal.reader import Damage, Entry, follow, read
 from run_journal.redact import Guard
 from run_journal.sink import DELIVERY_KEY, Delivery, Sink
+from run_journal.uninterrupted import Uninterrupted
 from run_journal.verify import ExpectedRun, Report, verify
 
 if TYPE_CHECKING:
@@ -113,12 +114,17 @@ class Journal:
 
         Returns None, and counts, when the line could not be written: disk full, permission, no
         regular file in its place, a lock held too long, a session deleted meanwhile, a closed
-        journal. Returns after the line was handed to the system; survives a process kill.
+        journal. Returns after the line was handed to the system; survives a process kill. Ctrl-C
+        and termination wait until then.
 
         Raises `EventInvalid` only, for a *duration_ms* that is no count.
         """
         if type(event) not in EVENT_CLASSES:
             raise EventInvalid(event="Journal", field="event", rule="one of this package's events")
+        with Uninterrupted():
+            return self._write(event, duration_ms)
+
+    def _write(self, event: Event, duration_ms: int | None) -> Head | None:
         body = body_of(
             event, moment=self._clock(), workspace_id=self.workspace_id, duration_ms=duration_ms
         )

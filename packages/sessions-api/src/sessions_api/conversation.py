@@ -13,7 +13,7 @@ always come from the caller or the settings, never from the store.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 from urllib.parse import urlsplit
 
 from sessions_api.errors import (
@@ -76,6 +76,7 @@ class Conversation:
     def __init__(
         self, workspace: str | os.PathLike[str], options: AgentOptions, *, asynchronous: bool
     ) -> None:
+        _require_known(options)
         self._options = options
         self._asynchronous = asynchronous
         self._new_id = options.get("new_id", new_id)
@@ -110,7 +111,8 @@ class Conversation:
     @property
     def notices(self) -> tuple[str, ...]:
         """Lines for a person: about the workspace, or about what is not saved."""
-        return self._state.notices
+        lost = self._state.lost_lines_notice()
+        return (*self._state.notices, *((lost,) if lost else ()))
 
     @property
     def saving(self) -> bool:
@@ -257,6 +259,20 @@ class Conversation:
         key = self._key()
         found = (getattr(one, "secrets", ()) for one in self.made_providers)
         return (*((key,) if key else ()), *chain.from_iterable(found))
+
+
+def _require_known(options: AgentOptions) -> None:
+    """Refuse what is no option: a mistyped "persistence" could lose a conversation."""
+    if unknown := set(options) - set(AgentOptions.__annotations__):
+        raise SettingsInvalid(
+            f"An agent has no option {', '.join(sorted(unknown))}.",
+            hint=f"There are: {', '.join(AgentOptions.__annotations__)}.",
+        )
+    if (chosen := options.get("persistence", "required")) not in get_args(Persistence):
+        raise SettingsInvalid(
+            f"There is no persistence {chosen!r}.",
+            hint=f"Choose one of: {', '.join(get_args(Persistence))}.",
+        )
 
 
 def _changes(session: Session, provider: Provider, model: str | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ root, exporting to /dev/null would otherwise leave the system without it.
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from contextlib import suppress
@@ -17,12 +18,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+EXPORTS_DIR = "exports"
+
+
+def _refuse_state(path: Path) -> None:
+    from workspace_identity import resolve_state_home  # noqa: PLC0415 - not for --help
+
+    home, target = resolve_state_home().resolve(), path.resolve()
+    if target.is_relative_to(home) and target.parent.name != EXPORTS_DIR:
+        raise PermissionError(
+            errno.EPERM, "it lies in the state home, whose files belong to tinyagent", str(path)
+        )
+
+
 def write_private(path: Path, chunks: Iterable[bytes]) -> int:
     """Write *chunks* to *path*, replacing what is there, and return the number of bytes.
 
     A symbolic link stays, and what it leads to is replaced. Returns after the file and its name are
-    on the disk. Raises OSError, and what *chunks* raises; then nothing has changed.
+    on the disk. Raises OSError, and what *chunks* raises; then nothing has changed. A file of the
+    state home is never replaced: the live database would be one.
     """
+    _refuse_state(path)
+    if path.is_dir() or not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         with path.open("wb") as special:
             return sum(special.write(chunk) for chunk in chunks)

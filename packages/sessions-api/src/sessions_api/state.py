@@ -62,6 +62,16 @@ class WorkspaceState:
     notices: tuple[str, ...] = ()
     _told_recovered_count: int = field(default=0, init=False)
 
+    def lost_lines_notice(self) -> str | None:
+        """Return a line for a person when lines of the journal could not be written, else None."""
+        count = 0 if self.story is None else self.story.journal.failed_count
+        if not count:
+            return None
+        return (
+            f"{count} of the journal's lines could not be written; the conversation itself is"
+            " saved. Check the journal's directory: tinyagent path"
+        )
+
     def delete(self, session_id: str) -> Deleted:
         """Delete a session everywhere: its rows, then its journal; a tombstone stays.
 

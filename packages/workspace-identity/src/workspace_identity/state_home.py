@@ -56,11 +56,12 @@ class WorkspacePaths:
 def resolve_state_home(
     state_home: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None
 ) -> Path:
-    """Return the absolute path of the state home; creates and checks nothing.
+    """Return the absolute path of the state home, links resolved; creates nothing.
 
     The argument comes first, then `TINYAGENT_STATE_HOME`, then `.tinyagent` in the user's home. An
     empty value counts as none, a leading `~` as the home, a relative path from the current
-    directory. Raises StateHomeUnusable when the user's home cannot be found.
+    directory. Raises StateHomeUnusable when the user's home cannot be found, or the path is no text
+    (SQLite takes UTF-8 paths only).
     """
     variables = os.environ if environ is None else environ
     chosen = "" if state_home is None else os.fspath(state_home)
@@ -70,11 +71,11 @@ def resolve_state_home(
         chosen = own_home + chosen[1:]
     try:
         path = Path(chosen).expanduser().absolute()
-    except RuntimeError as error:
+        os.fspath(path).encode()
+        # What is written below it is opened without following links, so they are followed here.
+        return Path(os.path.realpath(path))
+    except (RuntimeError, ValueError) as error:  # no home, a NUL, or no valid text
         raise _unusable(chosen) from error
-    if "\0" in chosen:
-        raise _unusable(chosen)
-    return path
 
 
 def _unusable(chosen: str) -> StateHomeUnusable:

@@ -66,6 +66,7 @@ class Chat:
         self._ink = ink or Ink()
         self._resume_with = resume_with
         self._saved: str | None = None
+        self._told_count = 0
         self._mid_line = False
         self._streamed = False
         self._commands: dict[str, Callable[[str], None]] = {
@@ -96,6 +97,7 @@ class Chat:
                 self._end_line()
             with suppress(OSError):
                 self._mid_line = False
+                self._tell_notices()
                 if saved is not None:
                     self._say("Resume: " + self._resume_with.format(handle(saved)))
         except KeyboardInterrupt:  # pressed once more: it leaves already, and says where to
@@ -105,12 +107,17 @@ class Chat:
     # --- the loop -----------------------------------------------------------------------------
 
     def _welcome(self) -> None:
-        for notice in self._agent.notices:
-            self._say(safe(notice))
+        self._tell_notices()
         if self._agent.sessions.active is not None:
             self._show_again()
         elif self._lines.asks:
             self._say(self._ink.dim("A new session begins with your first message. Help: /help"))
+
+    def _tell_notices(self) -> None:
+        notices = self._agent.notices
+        for notice in notices[self._told_count :]:
+            self._say(safe(notice))
+        self._told_count = len(notices)
 
     def _talk(self) -> None:
         interrupted = False
@@ -184,7 +191,7 @@ class Chat:
             return False
         try:
             self._commands[name](rest.strip())
-        except (SessionsError, StateStoreError, OSError) as error:
+        except (SessionsError, StateStoreError, OSError, ValueError) as error:
             self._problem(error)
         return True
 

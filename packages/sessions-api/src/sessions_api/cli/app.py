@@ -8,7 +8,7 @@ import typer
 
 from sessions_api.cli import changing, conversing, exporting, inspecting, journals, listing, places
 from sessions_api.cli.failures import USAGE, UsageInvalid
-from sessions_api.cli.grammar import RootGroup, SessionsGroup
+from sessions_api.cli.grammar import RootGroup, SessionsGroup, WorkspaceGroup
 from sessions_api.cli.listing import Archived, Cursor, Ids, Limit  # noqa: TC001 - Typer reads it
 from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, declared, report
 from sessions_api.cli.output import Output
@@ -29,9 +29,10 @@ def build() -> typer.Typer:
         epilog="Options may stand before or after the command. Without one it is chat.",
     )
     sessions = typer.Typer(cls=SessionsGroup, help="List, show, resume, change and export.")
-    workspace = typer.Typer(help="Which workspace a directory is.", no_args_is_help=True)
+    workspace = typer.Typer(cls=WorkspaceGroup, help="Which workspace a directory is.")
     app.callback()(declared(PLACE, JSON, PROVIDER, RESUME)(_root))
     sessions.callback()(declared(PLACE, JSON)(_sessions))
+    workspace.callback()(declared(PLACE, JSON)(_workspace))
     conversing.add_to(app, sessions=sessions)
     listing.add_to(sessions)
     inspecting.add_to(app, sessions=sessions)
@@ -67,6 +68,10 @@ def _sessions(
     """List, show, resume, change and export sessions."""
 
 
+def _workspace() -> None:
+    """Show, list, relink and forget workspaces."""
+
+
 def carry_out(arguments: Sequence[str]) -> int:
     """Carry out a command line and return its exit code."""
     before_dashes = list(arguments)[: (*arguments, "--").index("--")]
@@ -91,5 +96,4 @@ def _usage(error: Exception) -> Exception:
         return error
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else NAME
-    said = error.format_message() or "A command is missing."
-    return UsageInvalid(said, hint=f"See: {where} --help")
+    return UsageInvalid(error.format_message(), hint=f"See: {where} --help")

@@ -150,7 +150,7 @@ def run(
     (session,) = (None,) if call.ref is None else resolved(call, call.ref)
     persistence: Persistence = "ephemeral" if ephemeral else "required"
     with agent_for(call, persistence=persistence) as agent:
-        _tell_notices(call, agent)
+        told_count = _tell_notices(call, agent)
         if session is not None:
             agent.sessions.resume(session.id)
         try:
@@ -159,6 +159,7 @@ def run(
             _add_facts(stop, agent)
             raise
         finally:
+            _tell_notices(call, agent, told_count=told_count)
             _tell_resume(call, agent)
 
 
@@ -203,9 +204,12 @@ def _add_facts(stop: BaseException, agent: Agent) -> None:
     stop.__dict__.update(zip(STOPPED_FACTS, facts, strict=True))
 
 
-def _tell_notices(call: Call, agent: Agent) -> None:
-    for notice in agent.notices:
+def _tell_notices(call: Call, agent: Agent, *, told_count: int = 0) -> int:
+    """Tell the notices behind those that were told, and return how many there are."""
+    notices = agent.notices
+    for notice in notices[told_count:]:
         call.out.note(safe(notice))
+    return len(notices)
 
 
 def _tell_resume(call: Call, agent: Agent) -> None:

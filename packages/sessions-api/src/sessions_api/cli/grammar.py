@@ -58,6 +58,10 @@ class SessionsGroup(UsualCommandGroup):
     usual = "list"
 
 
+class WorkspaceGroup(UsualCommandGroup):
+    """`tinyagent workspace`; one of its commands has to be named."""
+
+
 def command_first(
     args: Sequence[str], *, own: Container[str], valued: Container[str], usual: str
 ) -> list[str]:

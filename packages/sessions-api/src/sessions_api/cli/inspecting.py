@@ -93,6 +93,7 @@ def next_steps(session: Session) -> tuple[tuple[str, str], ...]:
 
 def _summary(session: Session, runs: Sequence[Run], *, ink: Ink) -> Iterator[str]:
     at_least = "" if session.usage_complete else " or more: not every run reported its usage"
+    lost = sum(run.journal_lost_count for run in runs)
     facts = (
         ("Session", session.id),
         ("Title", one_line(session.title or figures.UNKNOWN)),
@@ -103,6 +104,7 @@ def _summary(session: Session, runs: Sequence[Run], *, ink: Ink) -> Iterator[str
         ("Tokens", f"{figures.tokens(session.total_tokens)}{at_least}"),
         ("Cost", figures.cost(session.cost)),
         ("Created", figures.at(session.created_at)),
+        *((("Journal", f"{figures.count(lost, 'line')} could not be written"),) if lost else ()),
         ("Active", f"{figures.at(session.updated_at)} ({figures.ago(session.updated_at)})"),
     )
     for name, value in facts:

@@ -47,6 +47,12 @@ class _Configured:
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_BASE_URL
         self._endpoint = _without_secrets(self._base_url)
         self._api_key = api_key or self._key_for_endpoint(configured=bool(base_url))
+        if not (self._api_key.isascii() and self._api_key.isprintable()):
+            raise ProviderUnavailable(
+                self.name,
+                missing="its key has characters that no request can carry",
+                hint="Check TINYAGENT_API_KEY: a line break, a quote mark or a letter got into it.",
+            )
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._lock = threading.Lock()

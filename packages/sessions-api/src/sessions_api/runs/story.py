@@ -20,6 +20,7 @@ from run_journal import (
     Phase,
     ReplayPolicy,
     ToolOutcome,
+    Uninterrupted,
     stack_of,
     type_names_of,
 )
@@ -43,14 +44,19 @@ MAX_HTTP_STATUS = 999  # what the journal takes; a user's provider may say anyth
 def _never_failing(
     tell: Callable[Concatenate[RunStory, P], None],
 ) -> Callable[Concatenate[RunStory, P], None]:
-    """Let a fact that the journal refuses cost its line and not the run."""
+    """Let a refused fact cost its line and not the run, and let Ctrl-C wait until it is told.
+
+    Between a line on the disk and `head`, which says where it is, nothing may strike: the run row
+    keeps `head`, and a line behind it that the row does not expect looks like tampering.
+    """
 
     @wraps(tell)
     def tell_or_count(story: RunStory, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            tell(story, *args, **kwargs)
-        except EventInvalid:
-            story.lost_count += 1
+        with Uninterrupted():
+            try:
+                tell(story, *args, **kwargs)
+            except EventInvalid:
+                story.lost_count += 1
 
     return tell_or_count
 

@@ -32,6 +32,7 @@ from state_store.errors import (
     StoreForked,
     StoreMissing,
     StoreNewer,
+    StoreUnavailable,
 )
 from state_store.sqlite import frozen, policy, schema, shape
 from state_store.sqlite.faults import hindered, newest_backup, translated, unavailable
@@ -55,8 +56,10 @@ class Database:
         *,
         busy_timeout_ms: int,
         snapshot: frozen.Snapshot | None = None,
+        file: tuple[int, int] | None = None,
     ) -> None:
         self.path = path
+        self._file = file
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
         self._snapshot = snapshot
@@ -97,7 +100,13 @@ class Database:
                     raise
                 connection = connect(frozen.uri_of(path))
                 frozen.require_unchanged(path, snapshot)
-        return cls(connection, path, busy_timeout_ms=busy_timeout_ms, snapshot=snapshot)
+        return cls(
+            connection,
+            path,
+            busy_timeout_ms=busy_timeout_ms,
+            snapshot=snapshot,
+            file=_file_at(path) if writing else None,
+        )
 
     @classmethod
     def in_memory(cls, *, workspace_id: str, clock: Clock) -> Database:
@@ -113,12 +122,14 @@ class Database:
         """Hold the write lock for one transaction; commit at the end, roll back on any error.
 
         BEGIN IMMEDIATE: a transaction that reads first and asks for the lock later fails at
-        once, whatever the time-out, when another has written in between.
+        once, whatever the time-out, when another has written in between. Nothing is acknowledged
+        that went into a file which nobody will find again: removed or replaced meanwhile.
         """
         self._waiting.let_others_pass()
         with self._transact("BEGIN IMMEDIATE") as connection:
             yield connection
             connection.execute("COMMIT")
+            self._require_in_place()
             if self._log_is_owed:
                 self._settle_log(connection, wait_ms=0)
 
@@ -132,6 +143,14 @@ class Database:
             self._require_unchanged()
             raise
         self._require_unchanged()
+
+    def _require_in_place(self) -> None:
+        if self._file is not None and _file_at(self.path) != self._file:
+            raise StoreUnavailable(
+                self.path,
+                "it was removed or replaced while this program had it open",
+                hint="Nothing is saved any more. Put the file back, or start the program again.",
+            )
 
     def _require_unchanged(self) -> None:
         if self._snapshot is not None:
@@ -272,6 +291,14 @@ def _connect(
         connection.close(True)
         raise
     return connection
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - asked at every commit, and a Path costs twice as much
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _require_file(path: Path) -> None:

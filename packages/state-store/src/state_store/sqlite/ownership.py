@@ -105,6 +105,10 @@ class Owner:
             finally:
                 os.close(descriptor)
 
+    def __del__(self) -> None:
+        """Let go of what was never closed, so that its runs can be recovered; the file stays."""
+        self.drop_in_child()
+
     def drop_in_child(self) -> None:
         """Close the inherited descriptor without touching the parent's file."""
         with contextlib.suppress(IndexError):
@@ -150,7 +154,7 @@ def facts_of(directory: Path, owner_id: str) -> OwnerFacts:
     if path is not None:
         with (
             contextlib.suppress(OSError, ValueError, RecursionError),
-            open(path, "rb", opener=_look) as file,  # noqa: PTH123 - a Path has no opener
+            open(path, "rb", opener=_look) as file,
         ):
             raw = json.loads(file.read(_MAX_FACTS_BYTES))
     if not isinstance(raw, dict):

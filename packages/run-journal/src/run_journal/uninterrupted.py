@@ -1,0 +1,74 @@
+"""Keeping Ctrl-C out of a line that is being written.
+
+A signal handler that raises can strike inside loguru's lock or ours, which then stays taken: every
+later line is lost, or waits for ever. Invariant: between entering and leaving, the handlers of the
+signals that stop a program do not run; those that came run when it is over, in their order, so
+nothing is swallowed and the delay is that of one line.
+
+Only the main thread runs Python's signal handlers, so elsewhere this does nothing. Handlers that
+are not Python's (ignored, the system's own) are left alone.
+
+Source: Python documentation, `signal`, "Note on signal handlers and exceptions".
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+STOPPING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+
+class Uninterrupted:
+    """A context in which a stopping signal waits; may be nested. Use each object once."""
+
+    __slots__ = ("_came", "_handlers")
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            try:
+                for number in STOPPING:
+                    handler = signal.getsignal(number)
+                    if callable(handler):
+                        self._handlers[number] = handler
+                        signal.signal(number, self._note)
+            except BaseException:  # a handler struck before it was replaced
+                self._restore()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        handlers = dict(self._handlers)
+        self._restore()
+        for number in self._came:
+            handlers[number](number, None)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._came.append(number)
+
+    def _restore(self) -> None:
+        try:
+            while self._handlers:
+                number = next(iter(self._handlers))
+                signal.signal(number, self._handlers[number])
+                del self._handlers[number]
+        except BaseException:  # a handler struck as soon as it was back
+            self._restore()
+            raise
