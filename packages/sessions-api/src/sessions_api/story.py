@@ -94,7 +94,6 @@ class WorkspaceStory:
             self.journal.delete(deleted.id)
             is_gone = True
         except (RunJournalError, OSError):
-            self.journal.failed_count += 1
             is_gone = False
         self._tell(
             SessionDeleted,
