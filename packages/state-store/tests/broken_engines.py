@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
+
 from state_store import SqliteStore, to_text
-from state_store.sqlite import database, opening, ownership, recovery, runs
+from state_store.sqlite import database, opening, ownership, policy, recovery, runs
 from state_store.sqlite.database import Database
 from state_store.testing.sqlite_engine import WORKSPACE_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import apsw
 
     from state_store import Clock
 
@@ -136,8 +136,8 @@ def creating_in_place(location: str) -> SqliteStore:
     def create(path: Path, *, workspace_id: str, clock: Clock) -> None:
         if path.exists():
             return
-        connection = database.apsw.Connection(str(path))
-        database.policy.use_wal(connection, path)
+        connection = apsw.Connection(str(path))
+        policy.use_wal(connection, path)
         database._apply_schema(connection, workspace_id=workspace_id, clock=clock)
         connection.close()
 

@@ -8,7 +8,8 @@ recovery from each of these deaths.
 
 Invariant: what is found is what was acknowledged, or that and the one step that was under way;
 whole steps, as if the process had died between them. Recovering from a death in the recovery gives
-the same, and recovering once more changes nothing.
+the same, and recovering once more changes nothing. What deaths between steps leave is found out
+with the code under test, so what must hold of any recovered store is asked on its own: see `WRONG`.
 """
 
 from __future__ import annotations
@@ -49,15 +50,18 @@ def die_everywhere(
     children = Children()
     source = random.Random(seed + part)
     root = Path(address.location).parent
-    effects = _effects_of(children, root / "life", live)
-    legal = [_found_after(children, root / f"step-{n}", step_count=n) for n in range(len(LIFE) + 1)]
+    effects = _effects_of(children, _new(root / "life"), live)
+    legal = [
+        _found_after(children, _new(root / f"step-{count}"), step_count=count)
+        for count in range(len(LIFE) + 1)
+    ]
     counted = {"seed": seed, "points": len(effects), "deaths": 0, "deaths_in_recovery": 0}
     for number in range(part, len(effects), part_count):
-        place = root / f"death-{number}"
+        place = _new(root / f"death-{number}")
         acknowledged = _die(children, place, live, number)
         name = f"effect {number}, {effects[number]}"
         dead = place.with_name(f"{place.name}-dead")
-        shutil.copytree(place, dead) if place.exists() else dead.mkdir()
+        shutil.copytree(place, dead)
         in_recovery = _effects_of(children, place, recover)
         found = _look(children, place, name)
         steps = acknowledged, min(acknowledged + 1, len(LIFE))
@@ -74,6 +78,11 @@ def die_everywhere(
         shutil.rmtree(dead)
         shutil.rmtree(place)
     return {**counted, "kinds": Counter(one.split()[0] for one in effects)}
+
+
+def _new(place: Path) -> Path:
+    place.mkdir(parents=True)
+    return place
 
 
 class Effects:
@@ -100,7 +109,7 @@ class Effects:
         apsw.Connection = partial(_watched_connection, self)  # type: ignore[assignment,misc]  # the only place where they are made
 
     def unseen(self, say: Say) -> Say:
-        """Return *say* such that what it does is no effect: it is the test's and not the store's."""
+        """Return *say* such that it is no effect: it is the test's and not the store's."""
 
         def say_unseen(*fact: Any) -> None:
             self._seeing = False
@@ -204,6 +213,31 @@ class Life:
         """Delete a session for good."""
         self.store.delete(session_id)
 
+
+# What no recovered store holds, whatever happened before.
+WRONG = {
+    "a pending run": "SELECT id FROM runs WHERE status = 'pending'",
+    "a tool under way": "SELECT call_id FROM tool_executions WHERE outcome IS NULL",
+    "a run without its first message": (
+        "SELECT id FROM runs WHERE NOT EXISTS (SELECT 1 FROM messages"
+        " WHERE messages.run_id = runs.id AND seq = first_seq AND role = 'user')"
+    ),
+    "a message without a run": (
+        "SELECT id FROM messages WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = run_id)"
+    ),
+    "a completed run without its answer": (
+        "SELECT id FROM runs WHERE status = 'completed' AND NOT EXISTS"
+        " (SELECT 1 FROM messages WHERE run_id = runs.id AND content = 'answer ' || runs.id)"
+    ),
+    "a session that counts wrongly": (
+        "SELECT id FROM sessions WHERE message_count !="
+        " (SELECT count(*) FROM messages WHERE session_id = sessions.id) OR total_tokens !="
+        " (SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM runs"
+        " WHERE session_id = sessions.id)"
+    ),
+    "a session that runs": "SELECT id FROM sessions WHERE status = 'running'",
+    "a deleted session": "SELECT id FROM sessions JOIN tombstones ON session_id = id",
+}
 
 LIFE: tuple[tuple[str, Callable[[Life], None]], ...] = (
     ("open for the first time", Life.open),
@@ -316,17 +350,20 @@ def _rows(place: Path) -> dict[str, Any]:
     try:
         assert connection.execute("PRAGMA integrity_check").get == "ok"
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        for what, query in WRONG.items():
+            assert connection.execute(query).fetchall() == [], f"{what} is there"
         tables = connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         ).fetchall()
-        rows = {}
+        rows: dict[str, Any] = {}
         for (table,) in tables:
+            named = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             columns = [
                 column
-                for (column,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+                for (column,) in named
                 if column not in ("owner", "generation") and not column.endswith("_at")
             ]
-            rows[table] = sorted(
+            rows[str(table)] = sorted(
                 connection.execute(f"SELECT {', '.join(columns)} FROM {table}"),  # noqa: S608 - names of the schema
                 key=repr,
             )

@@ -160,10 +160,11 @@ def test_damage_in_the_middle_is_an_error_or_an_answer_that_is_not_empty(
             assert not is_whole(path) or damage is flipped_bytes, (SEED, number)
         else:
             assert read, (SEED, number)
-            assert all(read.values()), (SEED, number)
+            # A page in the place of another is whole in itself, and its rows may say anything.
+            assert all(read.values()) or damage is swapped_pages, (SEED, number)
             if shape(read) != shape(filled):
                 found["shortened"] += 1
-                assert not is_whole(path), (SEED, number)
+                assert not is_whole(path) or damage is swapped_pages, (SEED, number)
             else:
                 found["whole" if read == filled else "changed"] += 1
         assert path.read_bytes() == damaged, (SEED, number)

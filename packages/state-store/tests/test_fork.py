@@ -22,9 +22,12 @@ def test_a_forked_child_does_not_keep_a_dead_owner_alive(
         """
 store = open_store()
 run = begin(store, store.create_session().id)
+reading, writing = os.pipe()
 if os.fork() == 0:
+    os.write(writing, b"x")  # by now it has let go of what it inherited
     sys.stdin.readline()
     os._exit(0)
+os.read(reading, 1)
 say(run.id)
 os.kill(os.getpid(), signal.SIGKILL)
 """

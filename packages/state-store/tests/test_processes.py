@@ -6,9 +6,11 @@ A long run: ``STATE_STORE_LONG=1 pytest -s tests/test_processes.py``; see `Scale
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
 from state_store.testing import (
@@ -55,6 +57,25 @@ class TestProcesses(ConcurrencyContract, CrashContract):
         """Give a database of its own each time."""
         return lambda: make_address(f"{ENGINE}:open_store")
 
+    def test_processes_that_open_a_new_store_at_once_make_one(
+        self, new_address: NewAddress, scale: Scale
+    ) -> None:
+        """And of one file, with as many owners as openers, the losers leave nothing (C01)."""
+        made: list[Path] = []
+
+        def noted_address() -> StoreAddress:
+            address = new_address()
+            made.append(Path(address.location))
+            return address
+
+        super().test_processes_that_open_a_new_store_at_once_make_one(noted_address, scale)
+        assert len(made) == scale.opener_rounds
+        for path in made:
+            assert {one.name for one in path.parent.iterdir()} == {path.name, "owners"}
+            with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as found:
+                owner_count = found.execute("SELECT count(DISTINCT owner) FROM runs").get
+            assert owner_count == scale.opener_count
+
 
 class TestAsyncProcesses(ConcurrencyContract, CrashContract):
     """`AsyncSqliteStore`, always by the sample: it is the same core."""
@@ -77,71 +98,35 @@ class TestAsyncProcesses(ConcurrencyContract, CrashContract):
         )
 
 
-@pytest.mark.parametrize(
-    ("engine", "job", "parameters", "complaint"),
-    [
-        (
-            "acknowledging_before_commit",
-            kill_writers,
-            {"kill_count": 40, "writer_count": 1, "seed": 1},
-            "lost",
-        ),
-        (
-            "committing_by_halves",
-            kill_writers,
-            {"kill_count": 60, "writer_count": 1, "seed": 1},
-            "Error",
-        ),
-        (
-            "probing_exclusively",
-            recover_at_once,
-            {
-                "owner_count": 24,
-                "killed_count": 12,
-                "stopped_count": 2,
-                "recoverer_count": 16,
-                "seed": 1,
-            },
-            "was missed",
-        ),
-        (
-            "judging_stopped_owners_dead",
-            recover_at_once,
-            {
-                "owner_count": 8,
-                "killed_count": 2,
-                "stopped_count": 2,
-                "recoverer_count": 4,
-                "seed": 1,
-            },
-            "not what was dead",
-        ),
-        (
-            "recovering_without_a_guard",
-            recover_at_once,
-            {
-                "owner_count": 24,
-                "killed_count": 24,
-                "stopped_count": 0,
-                "recoverer_count": 16,
-                "seed": 1,
-            },
-            "recovered twice",
-        ),
-        ("beginning_without_judging", begin_at_once, {"rival_count": 4}, "busy"),
-        ("creating_in_place", open_at_once, {"opener_count": 32}, "Error"),
-    ],
-)
+KILLS = {"kill_count": 60, "writer_count": 1, "seed": 1}
+OWNERS = {
+    "owner_count": 24,
+    "killed_count": 12,
+    "stopped_count": 2,
+    "recoverer_count": 16,
+    "seed": 1,
+}
+# Engine, job, its counts, and what is found.
+CONTROLS: list[tuple[str, Callable[..., dict[str, Any]], dict[str, int], str]] = [
+    ("acknowledging_before_commit", kill_writers, KILLS, "lost"),
+    ("committing_by_halves", kill_writers, KILLS, "Error"),
+    ("probing_exclusively", recover_at_once, OWNERS, "was missed"),
+    ("judging_stopped_owners_dead", recover_at_once, OWNERS, "not what was dead"),
+    ("recovering_without_a_guard", recover_at_once, OWNERS, "recovered twice"),
+    ("beginning_without_judging", begin_at_once, {"rival_count": 4}, "busy"),
+    ("creating_in_place", open_at_once, {"opener_count": 32}, "Error"),
+]
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=[control[0] for control in CONTROLS])
 def test_an_engine_without_its_guard_fails_the_contract(
     make_address: Callable[[str], StoreAddress],
     monkeypatch: pytest.MonkeyPatch,
-    engine: str,
-    job: Callable[..., dict[str, Any]],
-    parameters: dict[str, int],
-    complaint: str,
+    control: tuple[str, Callable[..., dict[str, Any]], dict[str, int], str],
 ) -> None:
     """What the crowd and the kills are for: each of them finds what it is meant to find."""
+    engine, job, counts, complaint = control
     monkeypatch.syspath_prepend(Path(__file__).parent)
     addresses = [make_address(f"broken_engines:{engine}") for _ in range(3)]
     with pytest.raises(JobFailed, match=complaint):
-        run_in_own_process(job, addresses, timeout_s=100, **parameters)
+        run_in_own_process(job, addresses, timeout_s=100, **counts)

@@ -42,7 +42,8 @@ _PAGE: dict[View, str] = {
 # Nothing was found of a session that counts originals, and nothing explains that.
 _HIDDEN = (
     "SELECT message_count > 0"
-    " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1 AND kind <> 'original')"
+    " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1"
+    " AND kind IN ('summary', 'derived'))"
     " AND NOT EXISTS (SELECT 1 FROM runs WHERE session_id = ?1 AND undone_at IS NOT NULL)"
     " FROM sessions WHERE id = ?1"
 )
@@ -136,5 +137,5 @@ def last(connection: apsw.Connection, session_id: str, count: int) -> tuple[Mess
 
 def _require_none(connection: apsw.Connection, session_id: str) -> None:
     """Raise when an empty history is a full one behind an index that lost its rows."""
-    if connection.execute(_HIDDEN, (session_id,)).get:
+    if connection.execute(_HIDDEN, (session_id,)).get != 0:  # None: the row is hidden as well
         raise UnreadableValue

@@ -61,7 +61,7 @@ def recover_at_once(
     children = Children()
     for address in addresses:
         recoverers = [
-            children.fork(partial(_recover_when_told, address, number % 2 == 0))
+            children.fork(partial(_recover_when_told, address, open_before=number % 2 == 0))
             for number in range(recoverer_count)
         ]
         owners = [children.fork(partial(_own_a_run, address)) for _ in range(owner_count)]
@@ -77,7 +77,15 @@ def recover_at_once(
             _let_go(recoverers, [owner.facts[0][1] for owner in killed])
             for recoverer in recoverers:
                 children.finish(recoverer)
-            children.ask(partial(_all_judged_rightly, address, killed, living, recoverers))
+            children.ask(
+                partial(
+                    _all_judged_rightly,
+                    address,
+                    killed=killed,
+                    living=living,
+                    recoverers=recoverers,
+                )
+            )
         finally:
             for owner in living[:stopped_count]:
                 os.kill(owner.pid, signal.SIGCONT)
@@ -160,12 +168,9 @@ def _own_a_run(address: StoreAddress, say: Say, listen: Listen) -> None:
 
 
 def _recover_when_told(
-    address: StoreAddress,
-    open_before: bool,
-    say: Say,
-    listen: Listen,  # noqa: FBT001 - bound by position
+    address: StoreAddress, say: Say, listen: Listen, *, open_before: bool
 ) -> None:
-    dead_run_ids = None if open_before else listen()
+    dead_run_ids = [] if open_before else listen()
     with closing(address.open()) as store:
         by_opening = [run.id for run in getattr(store, "recovered", ())]
         if open_before:
@@ -220,11 +225,12 @@ def _one_took_over(
 
 def _all_judged_rightly(
     address: StoreAddress,
+    say: Say,
+    listen: Listen,
+    *,
     killed: Sequence[Child],
     living: Sequence[Child],
     recoverers: Sequence[Child],
-    say: Say,
-    listen: Listen,
 ) -> None:
     del say, listen
     assert not any(one.facts[-1][1] for one in recoverers), "a dead owner's run was missed"

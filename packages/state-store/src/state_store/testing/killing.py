@@ -16,6 +16,7 @@ import random
 import time
 from contextlib import closing
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from state_store.clock import new_id
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 KILLS_PER_STORE = 250
 LONGEST_LIFE_S = 0.03
 KILLED_AT_WORK = 0.7  # the others may be killed while they open the store
+ACKNOWLEDGEMENTS = ("begun", "stored", "tool", "ended")
 USAGE = Usage(input_tokens=2, output_tokens=1)
 
 
@@ -50,7 +52,8 @@ def kill_writers(
         share = kill_count // len(addresses) + (number < kill_count % len(addresses))
         ledger = _kill(children, address, share, writer_count, source)
         ((found,),) = children.ask(partial(_check, address, ledger))
-        for name, count in {**found, "kills": share, "acknowledgements": len(ledger)}.items():
+        told = sum(fact[0] in ACKNOWLEDGEMENTS for fact in ledger)
+        for name, count in {**found, "kills": share, "acknowledgements": told}.items():
             counted[name] += count
     return {"seed": seed, **counted}
 
@@ -97,7 +100,7 @@ def _write_turns(
     store = address.open()
     while True:
         session_id, run_id = source.choice(session_ids), new_id()
-        size = source.randrange(9000) if source.random() < 0.1 else source.randrange(200)  # noqa: PLR2004 - one in ten is big
+        size = source.randrange(9000) if source.random() < 0.1 else source.randrange(200)
         content = f"{run_id} {'x' * size}"
         message = NewMessage(role="user", content=content)
         try:
@@ -108,7 +111,7 @@ def _write_turns(
         for _ in range(source.randrange(3)):
             _call_two_tools(store, session_id, run_id, say)
         say("ending", session_id, run_id, time.monotonic_ns())
-        if source.random() < 0.2:  # noqa: PLR2004 - one in five fails
+        if source.random() < 0.2:
             store.fail_run(run_id, "provider.error", usage=USAGE)
             say("ended", session_id, run_id, "failed", "provider.error")
         else:
@@ -175,7 +178,9 @@ def _all_acknowledged_is_there(store: SessionStore, ledger: list[list[Any]]) -> 
         if kind in ("begun", "stored"):
             stored = messages.get((session_id, facts[0]))
             assert stored is not None, f"lost: message {facts[0]} of {session_id}"
-            assert (stored.content, stored.run_id) == (facts[1], run_id), f"lost: another has the place of {run_id}"
+            assert (stored.content, stored.run_id) == (facts[1], run_id), (
+                f"lost: another has the place of {run_id}"
+            )
         elif kind == "tool":
             assert tools[session_id, facts[0], facts[1]].outcome == "ok", f"lost: tool of {run_id}"
         elif kind == "ended":
@@ -189,29 +194,41 @@ def _nothing_is_half(store: SessionStore, session_id: str) -> tuple[int, int]:
     session = store.get_session(session_id)
     messages = store.messages(session_id, view="all").items
     runs = store.runs(session_id).items
-    assert [one.seq for one in messages] == list(range(1, len(messages) + 1)), session_id
-    assert session.message_count == len(messages), session_id
-    assert session.status == ("idle" if runs[-1].status == "completed" else "failed"), session_id
+    assert [one.seq for one in messages] == list(range(1, len(messages) + 1)), (
+        f"half: session {session_id}"
+    )
+    assert session.message_count == len(messages), f"half: session {session_id}"
+    assert session.status == ("idle" if runs[-1].status == "completed" else "failed"), (
+        f"half: session {session_id}"
+    )
     reported = [run for run in runs if run.error_type != "interrupted"]
-    assert session.total_tokens == len(reported) * (USAGE.total_tokens or 0), session_id
-    assert {one.run_id for one in messages} == {run.id for run in runs}, session_id
+    assert session.total_tokens == len(reported) * (USAGE.total_tokens or 0), (
+        f"half: session {session_id}"
+    )
+    assert {one.run_id for one in messages} == {run.id for run in runs}, (
+        f"half: session {session_id}"
+    )
     by_run: dict[str | None, list[Message]] = {}
     for one in messages:
         by_run.setdefault(one.run_id, []).append(one)
     for run in runs:
         own = by_run[run.id]
-        assert run.status in ("completed", "failed"), run.id
-        assert (own[0].seq, own[0].role) == (run.first_seq, "user"), run.id
+        assert run.status in ("completed", "failed"), f"half: run {run.id}"
+        assert (own[0].seq, own[0].role) == (run.first_seq, "user"), f"half: run {run.id}"
         answered = own[-1].content == f"answer {run.id}"
-        assert answered == (run.status == "completed"), run.id
+        assert answered == (run.status == "completed"), f"half: run {run.id}"
     calls = [(one.seq, index) for one in messages for index, _ in enumerate(one.tool_calls or ())]
     tools = store.tool_executions(session_id)
-    assert [(one.call_seq, one.call_index) for one in tools] == calls, session_id
+    assert [(one.call_seq, one.call_index) for one in tools] == calls, f"half: session {session_id}"
     by_seq = {one.seq: one for one in messages}
     for tool in tools:
-        assert tool.outcome in ("ok", "unknown"), session_id
-        assert (tool.outcome == "ok") == (tool.result_seq is not None), session_id
-        assert tool.result_seq is None or by_seq[tool.result_seq].role == "tool", session_id
+        assert tool.outcome in ("ok", "unknown"), f"half: session {session_id}"
+        assert (tool.outcome == "ok") == (tool.result_seq is not None), (
+            f"half: session {session_id}"
+        )
+        assert tool.result_seq is None or by_seq[tool.result_seq].role == "tool", (
+            f"half: session {session_id}"
+        )
     return len(runs), len(runs) - len(reported)
 
 
@@ -227,5 +244,5 @@ def _never_two_at_once(ledger: list[list[Any]]) -> None:
             spans.setdefault(session, []).append((start, facts[-1], run_id))
     for session, pending in spans.items():
         pending.sort()
-        for (_, end, first), (start, _, second) in zip(pending, pending[1:], strict=False):
+        for (_, end, first), (start, _, second) in pairwise(pending):
             assert end <= start, f"two pending at once in {session}: {first}, {second}"
