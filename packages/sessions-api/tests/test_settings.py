@@ -80,7 +80,7 @@ def test_a_setting_that_cannot_be_used_is_named_without_its_value(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modle = 'x'", "modle (no such setting; there are provider, model,"),
+        ("no_such = 'x'", "no_such (no such setting; there are provider, model,"),
         ("model = 'a'\nprovider =", "TOMLDecodeError at "),
     ],
 )
