@@ -66,6 +66,12 @@ def at_random(store: SqliteStore, path: Path) -> None:
     _replace(store, path, partial(_sleeping, lambda _: os.urandom(1)[0] / 255 * 0.002))
 
 
+def never_passing(store: SqliteStore, path: Path) -> None:
+    """Leave the store as it is, but for letting others pass."""
+    del path
+    store._database._waiting.let_others_pass = lambda: None  # type: ignore[method-assign]  # the point
+
+
 def lock_file(store: SqliteStore, path: Path) -> None:
     """Hold a lock file around the transaction; ask for it every 1 ms."""
     _replace(store, path, partial(_sleeping, lambda _: 0.001), partial(_locked, poll_s=0.001))
@@ -82,7 +88,16 @@ def shipped(store: SqliteStore, path: Path) -> None:
 
 WAYS = {
     way.__name__: way
-    for way in (by_sqlite, backing_off, fixed, at_random, lock_file, lock_file_blocking, shipped)
+    for way in (
+        by_sqlite,
+        backing_off,
+        fixed,
+        at_random,
+        never_passing,
+        lock_file,
+        lock_file_blocking,
+        shipped,
+    )
 }
 
 

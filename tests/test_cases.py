@@ -7,7 +7,7 @@ import sys
 import apsw
 import pytest
 
-from processes import TIMEOUT_S, Place
+from processes import TIMEOUT_S, Place, line_of
 
 
 def test_c01_many_processes_that_start_at_once_all_get_their_session(place: Place) -> None:
@@ -67,3 +67,37 @@ def test_c34_only_the_owner_can_read_what_is_kept(place: Place, umask: int) -> N
         expected = 0o700 if stat.S_ISDIR(mode) else 0o600
         assert stat.S_IMODE(mode) == expected, path
     assert stat.S_IMODE(place.home.lstat().st_mode) == 0o700
+
+
+def test_c42_no_command_deletes_anything_by_age(place: Place) -> None:
+    """Sessions of 400, 35 and 2 days, each command once: all are there, and all they said."""
+    made = (
+        "from datetime import UTC, datetime, timedelta\n"
+        "from sessions_api import Agent\n"
+        "for days in (400, 35, 2):\n"
+        "    past = datetime.now(UTC) - timedelta(days=days)\n"
+        "    with Agent('.', provider='offline', clock=lambda: past) as agent:\n"
+        "        agent.run(f'{days} days old')\n"
+        "print('made', flush=True)\n"
+    )
+    assert line_of(place.script("made", made)) == "made"
+    before = place.json("sessions", "list", "--limit", "0")["sessions"]
+    assert [one["title"] for one in before] == ["2 days old", "35 days old", "400 days old"]
+    for command in (
+        ("run", "new"),
+        ("chat",),
+        ("sessions", "list"),
+        ("sessions", "new", "--no-chat"),
+        ("sessions", "show", "latest"),
+        ("sessions", "export", before[-1]["id"]),
+        ("sessions", "archive", before[0]["id"]),
+        ("sessions", "unarchive", before[0]["id"]),
+        ("runs", before[1]["id"]),
+        ("logs", before[2]["id"]),
+        ("path",),
+        ("workspace", "list"),
+    ):
+        assert place.tinyagent(*command).returncode == 0, command
+    after = place.json("sessions", "list", "--limit", "0")["sessions"]
+    assert {one["id"] for one in before} <= {one["id"] for one in after}
+    assert {one["message_count"] for one in after if one["id"] in {b["id"] for b in before}} == {2}

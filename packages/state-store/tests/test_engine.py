@@ -370,3 +370,22 @@ def test_a_store_that_was_dropped_unclosed_lets_its_runs_go(
     del dropped
     gc.collect()
     assert [run.status for run in open_disk().runs(session_id).items] == ["failed"]
+
+
+def test_backups_that_hold_a_deleted_session_are_named(open_disk: OpenDisk, path: Path) -> None:
+    """Those that hold it and those that cannot be read, and no others (C41)."""
+    store = open_disk()
+    session_id = new_id()
+    for name in ("1-before", "2-with"):
+        backup = apsw.Connection(f"{path}.backup-{name}")
+        with backup.backup("main", store._database._connection, "main") as copying:
+            copying.step()
+        backup.execute("PRAGMA journal_mode=DELETE").fetchall()
+        backup.close()
+        if name == "1-before":
+            store.create_session(session_id=session_id)
+    damaged = path.with_name(f"{path.name}.backup-3-damaged")
+    damaged.write_bytes(b"no database at all, and long enough to be read as one" * 100)
+    before = {one.name for one in path.parent.iterdir()}
+    assert store.delete(session_id).backups == (f"{path}.backup-2-with", str(damaged))
+    assert {one.name for one in path.parent.iterdir()} == before

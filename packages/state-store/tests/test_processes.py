@@ -109,12 +109,17 @@ OWNERS = {
 # Engine, job, its counts, and what is found.
 CONTROLS: list[tuple[str, Callable[..., dict[str, Any]], dict[str, int], str]] = [
     ("acknowledging_before_commit", kill_writers, KILLS, "lost"),
-    ("committing_by_halves", kill_writers, KILLS, "Error"),
+    ("committing_by_halves", kill_writers, KILLS, "half: |RunExists"),
     ("probing_exclusively", recover_at_once, OWNERS, "was missed"),
     ("judging_stopped_owners_dead", recover_at_once, OWNERS, "not what was dead"),
     ("recovering_without_a_guard", recover_at_once, OWNERS, "recovered twice"),
-    ("beginning_without_judging", begin_at_once, {"rival_count": 4}, "busy"),
-    ("creating_in_place", open_at_once, {"opener_count": 32}, "Error"),
+    ("beginning_without_judging", begin_at_once, {"rival_count": 4}, "'begun', 'begun'"),
+    (
+        "creating_in_place",
+        open_at_once,
+        {"opener_count": 32},
+        "StoreDamaged|StoreForeign|BusyError",
+    ),
 ]
 
 

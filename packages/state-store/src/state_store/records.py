@@ -266,7 +266,8 @@ class Deleted:
     """What a delete removed; a tombstone with the same facts, and no content, stays.
 
     `erased`: the content is out of the bytes of the store's files already. False when another
-    process was reading; it follows with this store's next write or its close.
+    process was reading; it follows with this store's next write or its close. `backups` are the
+    paths of backups that hold the session still, or cannot be read, oldest first.
     """
 
     id: str
@@ -274,6 +275,7 @@ class Deleted:
     message_count: int
     run_count: int
     erased: bool = True
+    backups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from sessions_api.cli.opened import resolved, writing
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.showing import figures
 from sessions_api.showing.listing import handle, shown_title
-from sessions_api.showing.terminal_text import cut, on_terminal
+from sessions_api.showing.terminal_text import cut, on_terminal, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,10 +88,15 @@ def delete(call: Call, refs: Refs, *, yes: Yes = False) -> None:
             for done in deleted:
                 call.out.note(f"Deleted: {done.id}")
         raise
+    held = sorted({backup for one in deleted for backup in one.backups})
     if call.json:
-        from sessions_api.cli.json_shapes import as_json  # noqa: PLC0415 - for --json alone
-
-        call.out.record({"deleted": as_json(deleted), "backups": []})
+        listed = [
+            {"id": one.id, "message_count": one.message_count, "run_count": one.run_count}
+            for one in deleted
+        ]
+        call.out.record({"deleted": listed, "backups": held})
+    for backup in held:
+        call.out.note(f"A backup still holds it: {one_line(backup)}")
 
 
 def _ask(call: Call, sessions: Sequence[Session], *, yes: bool) -> None:

@@ -31,7 +31,7 @@ from state_store.records import (
     Usage,
     View,
 )
-from state_store.sqlite import messages, runs, sessions, states
+from state_store.sqlite import backups, messages, runs, sessions, states
 from state_store.sqlite.database import BUSY_TIMEOUT_MS, Database
 from state_store.sqlite.opening import open_database
 from state_store.sqlite.recovery import Recovery
@@ -161,15 +161,16 @@ class SqliteStore:
     def delete(self, session_id: str) -> Deleted:
         """Delete the session for good. See `SessionStore`.
 
-        Its rows are overwritten with zeros and the log that held them is cut to nothing. Another
-        process in the middle of a read keeps the log as it is: after `busy_timeout_ms` this
-        returns with `erased` false, the rows gone for every reader that comes. The bytes go with
-        this store's next write or close, or when the last program that has the file open for
-        writing closes it, once that read is over.
+        Another process in the middle of a read keeps the log, and with it the bytes, until this
+        store's next write or close after that read: `erased` is then false.
         """
         with self._idle(session_id) as connection:
             deleted = sessions.delete(connection, session_id, self._clock())
-        return replace(deleted, erased=self._database.checkpoint())
+        return replace(
+            deleted,
+            erased=self._database.checkpoint(),
+            backups=backups.holding(self._database.path, session_id),
+        )
 
     def begin_run(
         self,

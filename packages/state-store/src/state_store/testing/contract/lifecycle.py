@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,17 @@ from state_store.errors import StoreClosed
 from state_store.protocol import SessionStore
 from state_store.records import NewSession, SessionState
 from state_store.testing.contract.basis import Contract
-from state_store.testing.turns import USAGE, assistant, calling, complete, contents, result, user
+from state_store.testing.turns import (
+    USAGE,
+    assistant,
+    begin,
+    calling,
+    complete,
+    contents,
+    result,
+    session_with_turn,
+    user,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +80,24 @@ class LifecycleContract(Contract):
         """Whoever cleans up need not know who else did."""
         store = open_store()
         store.close()
+        store.close()
+
+    def test_nothing_is_deleted_by_age(self, open_store: OpenStore) -> None:
+        """There is no retention: the oldest session is there with all it holds (C42)."""
+        now = datetime(2026, 11, 30, tzinfo=UTC)
+        moment = now
+        store = open_store(clock=lambda: moment)
+        kept = []
+        for days in (400, 35, 2):
+            moment = now - timedelta(days=days)
+            kept.append(session_with_turn(store))
+        moment = now
+        store.recover()
+        store.delete(session_with_turn(store))
+        store.close_session(kept[0], spent=timedelta(0))
+        store.archive_session(kept[1], archived=True)
+        complete(store, begin(store, kept[2]))
+        assert [len(store.messages(one).items) for one in kept] == [2, 2, 4]
         store.close()
 
     def test_many_threads_at_once_as_the_very_first_operation(self, store: SessionStore) -> None:
