@@ -26,6 +26,11 @@ STOPPING = tuple(
 )
 
 
+def _is_ours(handler: object) -> bool:
+    """Whether an outer context holds the signal already, so that an inner one has nothing to do."""
+    return isinstance(getattr(handler, "__self__", None), Uninterrupted)
+
+
 class Uninterrupted:
     """A context in which a stopping signal waits; may be nested. Use each object once."""
 
@@ -40,7 +45,7 @@ class Uninterrupted:
             try:
                 for number in STOPPING:
                     handler = signal.getsignal(number)
-                    if callable(handler):
+                    if callable(handler) and not _is_ours(handler):
                         self._handlers[number] = handler
                         signal.signal(number, self._note)
             except BaseException:  # a handler struck before it was replaced
