@@ -127,7 +127,7 @@ def tests(session: nox.Session, package: str) -> None:
 
 @nox.session(requires=["build"], default=False)
 def crash(session: nox.Session) -> None:
-    """Kill, crowd and starve the store at length; about 12 minutes on two idle cores.
+    """Kill, crowd and starve the store at length; about ten minutes on two idle cores.
 
     The seed and the counts are variables of the environment, named in `state_store.testing.Scale`:
     ``STATE_STORE_SEED=7 STATE_STORE_KILL_COUNT=10000 nox -s crash``. The README of the package has
@@ -140,6 +140,8 @@ def crash(session: nox.Session) -> None:
         "2",
         "--dist",
         "worksteal",
+        "--timeout",
+        "1800",
         "-rP",  # what passed says its seed and its counts
         "packages/state-store/tests",
         *session.posargs,
