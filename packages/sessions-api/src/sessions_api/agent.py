@@ -15,7 +15,6 @@ from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
-    from types import TracebackType
 
     from sessions_api.providers.base import Provider
     from sessions_api.runs.recorder import RunRecorder
@@ -46,12 +45,7 @@ class RunStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -112,10 +106,5 @@ class Agent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -22,7 +22,6 @@ from state_store import OwnedThread
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, AsyncIterator
-    from types import TracebackType
 
 
 class AsyncRunStream:
@@ -48,12 +47,7 @@ class AsyncRunStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
@@ -130,12 +124,7 @@ class AsyncAgent:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

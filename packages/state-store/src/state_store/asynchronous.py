@@ -14,7 +14,6 @@ from state_store.threads import OwnedThread, hop, iterate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-    from types import TracebackType
 
     from state_store.records import Run
 
@@ -90,10 +89,5 @@ class AsyncSqliteStore:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
