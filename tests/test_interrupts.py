@@ -38,7 +38,7 @@ random.seed({SEED})
 interrupted = 0
 agent = Agent(".", provider=Provider(), tools=[look])
 end = time.monotonic() + 30
-while interrupted < 150 and time.monotonic() < end:
+while interrupted < 80 and time.monotonic() < end:
     done = False
     try:
         moments.put(random.uniform(0.0005, 0.02))
@@ -73,5 +73,5 @@ print(interrupted, journal.failed_count, errors, flush=True)
 def test_a_storm_of_interrupts_leaves_whole_runs_and_an_honest_journal(place: Place) -> None:
     """No run is left pending, no line is lost, and nothing looks like tampering."""
     interrupted, lost, errors = line_of(place.script("storm", STORM)).split(" ", 2)
-    assert int(interrupted) > 20  # 150 where the machine is not too busy
+    assert int(interrupted) > 20  # 80 where the machine is not too busy
     assert (lost, errors) == ("0", "[]")
