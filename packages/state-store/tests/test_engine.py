@@ -345,19 +345,37 @@ def test_ids_are_version_7_and_follow_the_clock() -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_nothing_is_acknowledged_that_nobody_will_find(
+def test_a_file_that_lost_its_name_is_not_written_any_more(
     open_disk: OpenDisk, path: Path, how: str
 ) -> None:
-    """A commit into a file that has lost its name is refused (C13's kind)."""
+    """What is refused is nowhere, also when the file is put back (C13's kind)."""
     store = open_disk()
     session_id = store.create_session().id
-    path.rename(path.with_name("aside"))
+    aside = path.with_name("aside")
+    path.rename(aside)
     if how == "replaced":
-        path.write_bytes(path.with_name("aside").read_bytes())
+        path.write_bytes(aside.read_bytes())
     with pytest.raises(StoreUnavailable, match="removed or replaced"):
         store.create_session()
-    path.with_name("aside").rename(path)
+    aside.rename(path)
+    assert [one.id for one in store.list().items] == [session_id]
     assert store.create_session().id != session_id
+
+
+def test_a_commit_is_not_acknowledged_when_the_file_went_meanwhile(
+    open_disk: OpenDisk, path: Path
+) -> None:
+    """Nobody would find it again."""
+    store = open_disk()
+
+    def lose_it_midway() -> None:
+        with store._database.write() as connection:
+            connection.execute("UPDATE store SET generation = 'x'")
+            path.rename(path.with_name("aside"))
+
+    with pytest.raises(StoreUnavailable, match="removed or replaced"):
+        lose_it_midway()
+    path.with_name("aside").rename(path)
 
 
 def test_a_store_that_was_dropped_unclosed_lets_its_runs_go(

@@ -122,11 +122,12 @@ class Database:
         """Hold the write lock for one transaction; commit at the end, roll back on any error.
 
         BEGIN IMMEDIATE: a transaction that reads first and asks for the lock later fails at
-        once, whatever the time-out, when another has written in between. Nothing is acknowledged
-        that went into a file which nobody will find again: removed or replaced meanwhile.
+        once, whatever the time-out, when another has written in between. A file that was removed
+        or replaced is not written any more, and a commit that it met midway is not acknowledged.
         """
         self._waiting.let_others_pass()
         with self._transact("BEGIN IMMEDIATE") as connection:
+            self._require_in_place()
             yield connection
             connection.execute("COMMIT")
             self._require_in_place()
