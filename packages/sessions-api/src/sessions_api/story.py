@@ -59,18 +59,15 @@ class WorkspaceStory:
 
     def created(self, session: Session) -> None:
         """Tell that a session was created without a run."""
-        self._tell(
-            SessionCreated,
-            session_id=session.id,
-            provider=session.provider,
-            model=session.model_id,
-            message_count=session.message_count,
-        )
+        self._entered(SessionCreated, session)
 
     def resumed(self, session: Session) -> None:
         """Tell that a session was made active again."""
+        self._entered(SessionResumed, session)
+
+    def _entered(self, make: type[SessionCreated | SessionResumed], session: Session) -> None:
         self._tell(
-            SessionResumed,
+            make,
             session_id=session.id,
             provider=session.provider,
             model=session.model_id,
