@@ -56,6 +56,11 @@ class Children:
         status = self.wait(child)
         assert os.WIFSIGNALED(status), f"a child failed before it was killed ({status})"
 
+    def stop(self, child: Child) -> None:
+        """Stop *child*, which has stopped when this returns: the signal alone takes its time."""
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+
     def finish(self, child: Child) -> None:
         """Wait until *child* ends by itself, which has to be in good order."""
         status = self.wait(child)

@@ -72,7 +72,7 @@ def recover_at_once(
         for owner in killed:
             children.kill(owner)
         for owner in living[:stopped_count]:
-            os.kill(owner.pid, signal.SIGSTOP)
+            children.stop(owner)
         try:
             _let_go(recoverers, [owner.facts[0][1] for owner in killed])
             for recoverer in recoverers:
