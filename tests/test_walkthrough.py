@@ -22,6 +22,7 @@ EXPECTED = {
     rf"home/workspaces/{UUID}/owners": 0o700,
     rf"home/workspaces/{UUID}/workspace\.json": 0o600,
     rf"home/workspaces/{UUID}/state\.sqlite3": 0o600,
+    rf"home/workspaces/{UUID}/state\.sqlite3\.(gate|presence)": 0o600,
     r"ws/\.tinyagent": 0o700,
     r"ws/\.tinyagent/workspace-id": 0o600,
 }
@@ -34,6 +35,7 @@ def documented_paths() -> list[str]:
     """Return the paths of the tables in docs/formats.md, as patterns."""
     kinds = {"<uuid>": UUID, "<hex>": "[0-9a-f]+", "<session-hash>": "[0-9a-f]{32}"}
     kinds |= {"<name>": "[0-9a-z]+", "<seq>": "[0-9]{6}"}
+    kinds |= {"<time>": "[0-9]{8}T[0-9]{12}Z", "<schema>": "[0-9]+"}
     named = re.findall(r"^\| `([^`]+)` \|", FORMATS.read_text("utf-8"), flags=re.MULTILINE)
     return [
         "".join(kinds.get(part, re.escape(part)) for part in re.split(r"(<[^>]+>)", path))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from state_store import SqliteStore, to_text
-from state_store.sqlite import database, opening, ownership, policy, recovery, runs
+from state_store.sqlite import creating, opening, ownership, policy, recovery, runs
 from state_store.sqlite.database import Database
 from state_store.testing.sqlite_engine import WORKSPACE_ID
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from state_store import Clock
+    from state_store.sqlite.place import Place
 
 
 def _open(location: str) -> SqliteStore:
@@ -133,12 +134,14 @@ def beginning_without_judging(location: str) -> SqliteStore:
 def creating_in_place(location: str) -> SqliteStore:
     """Let each opener that finds no database make one under its final name."""
 
-    def create(path: Path, *, workspace_id: str, clock: Clock) -> None:
-        if path.exists():
+    def create(place: Place) -> None:
+        if place.path.exists():
             return
-        connection = apsw.Connection(str(path))
-        policy.use_wal(connection, path)
-        database._apply_schema(connection, workspace_id=workspace_id, clock=clock)
+        connection = apsw.Connection(str(place.path))
+        policy.use_wal(connection, place.path)
+        creating.apply_schema(
+            connection, workspace_id=place.workspace_id, clock=place.clock, schema=place.schema
+        )
         connection.close()
 
     return _patched(location, (opening, "create", create))

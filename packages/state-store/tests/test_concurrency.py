@@ -10,6 +10,8 @@ import apsw
 import pytest
 
 from state_store import SqliteStore, StoreBusy
+from state_store.sqlite.beside import at_rest
+from state_store.sqlite.schema import SCHEMA
 from state_store.testing.turns import contents, turn
 
 if TYPE_CHECKING:
@@ -55,13 +57,13 @@ def test_processes_that_open_a_new_store_at_once_make_one(
             f"path = path.parent / '{number}' / path.name\n{OPEN_AT_ONCE}", str(count)
         )
         assert said.strip() == str([0] * count)
-        assert {one.name for one in fresh.parent.rglob("*")} == {path.name, "owners"}
+        assert {one.name for one in fresh.parent.rglob("*")} == {*at_rest(path), "owners"}
         with SqliteStore.open(fresh, workspace_id=workspace_id) as store:
             sessions = store.list(limit=None).items
             assert len(sessions) == count
             assert all(len(contents(store, one.id)) == 2 for one in sessions)
         connection = apsw.Connection(str(fresh))
-        assert connection.execute("SELECT count(*) FROM schema_version").get == 1
+        assert connection.execute("SELECT count(*) FROM schema_version").get == SCHEMA.version
         assert connection.execute("SELECT count(*) FROM store").get == 1
         assert connection.execute("PRAGMA integrity_check").get == "ok"
         connection.close()
@@ -227,12 +229,12 @@ def test_a_transaction_left_by_an_interrupt_is_ended_by_the_next_use(
     store = open_disk()
     database = store._database
     suspended = database.write()
-    suspended.__enter__().execute("INSERT INTO tombstones VALUES ('x', 'y', 0, 0)")
+    suspended.__enter__().execute("INSERT INTO tombstones VALUES ('x', 'y', 0, 0, NULL)")
     session_id = store.create_session().id
     with database.write() as connection:
         del suspended  # its late clean-up must not end this transaction
         assert connection.in_transaction
-        connection.execute("INSERT INTO tombstones VALUES ('z', 'y', 0, 0)")
+        connection.execute("INSERT INTO tombstones VALUES ('z', 'y', 0, 0, NULL)")
     with database.read() as connection:
         assert connection.execute("SELECT session_id FROM tombstones").fetchall() == [("z",)]
     assert [one.id for one in store.list().items] == [session_id]
@@ -244,7 +246,7 @@ def test_a_block_that_raises_leaves_nothing_and_no_transaction(open_disk: OpenDi
 
     def write_and_raise(error: type[BaseException]) -> None:
         with database.write() as connection:
-            connection.execute("INSERT INTO tombstones VALUES ('x', 'y', 0, 0)")
+            connection.execute("INSERT INTO tombstones VALUES ('x', 'y', 0, 0, NULL)")
             raise error
 
     for error in (ValueError, KeyboardInterrupt, SystemExit, apsw.SQLError):

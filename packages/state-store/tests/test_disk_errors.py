@@ -19,6 +19,7 @@ from state_store import (
     StoreFull,
     StoreUnavailable,
 )
+from state_store.sqlite.beside import at_rest
 from state_store.testing import SteppingClock
 from state_store.testing.disk import FAULTS, FailingDisk, Fault
 from state_store.testing.turns import USAGE, assistant, calling, result, turn, user
@@ -188,7 +189,7 @@ def require_nothing_half_made(path: Path) -> None:
     if not path.parent.exists():
         return
     left = {one.name for one in path.parent.iterdir()}
-    assert left <= {path.name, "owners", f"{path.name}-wal", f"{path.name}-shm"}
+    assert left <= {*at_rest(path), "owners", f"{path.name}-wal", f"{path.name}-shm"}
     if path.exists():
         rows_on_disk(path)
     if (owners := path.parent / "owners").exists():

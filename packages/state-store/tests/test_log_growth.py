@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state_store.sqlite import access, policy
+from state_store.sqlite import policy
+from state_store.sqlite.beside import log_of
 from state_store.testing.turns import begin, calling, complete, result
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ def sizes_of_the_log(
     assert reader.stdin is not None
     assert reader.stdout.readline() == "reading\n"
     append(store, session_id, message_count)
-    grown = access.log_of(path).stat().st_size
+    grown = log_of(path).stat().st_size
     assert grown > policy.JOURNAL_SIZE_LIMIT_BYTES, "it did not grow: the test tests nothing"
     reader.stdin.write("\n")
     reader.stdin.flush()
     assert reader.stdout.readline() == "done\n"
     append(store, session_id, 100)
-    return grown, access.log_of(path).stat().st_size
+    return grown, log_of(path).stat().st_size
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from state_store import (
     WalUnsupported,
 )
 from state_store.sqlite import faults, policy, schema
+from state_store.sqlite.beside import at_rest
 from state_store.testing.turns import begin
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ RULES = {
     "secure_delete": 1,
     "journal_size_limit": policy.JOURNAL_SIZE_LIMIT_BYTES,
     "application_id": schema.APPLICATION_ID,
-    "user_version": schema.VERSION,
+    "user_version": schema.SCHEMA.version,
 }
 
 
@@ -140,7 +141,7 @@ def test_closing_leaves_the_database_and_nothing_else(open_disk: OpenDisk, path:
     store = open_disk()
     store.create_session()
     store.close()
-    assert {one.name for one in path.parent.rglob("*")} == {path.name, "owners"}
+    assert {one.name for one in path.parent.rglob("*")} == {*at_rest(path), "owners"}
 
 
 def test_a_reader_finds_no_database_and_makes_none(open_disk: OpenDisk, path: Path) -> None:
@@ -162,7 +163,7 @@ def test_a_reader_makes_nothing_but_the_files_of_sqlite(open_disk: OpenDisk, pat
     assert reader.get_session(session.id) == session
     assert reader.list().items
     names = {one.name for one in path.parent.rglob("*")}
-    assert names <= {path.name, "owners", f"{path.name}-wal", f"{path.name}-shm"}
+    assert names <= {*at_rest(path), "owners", f"{path.name}-wal", f"{path.name}-shm"}
     reader.close()
     assert path.read_bytes() == before
 
@@ -199,7 +200,7 @@ def test_an_opening_that_fails_leaves_no_trace(
 
     with pytest.raises(IndexError):
         open_disk(clock=[].pop)
-    assert {one.name for one in path.parent.rglob("*")} == {path.name, "owners"}
+    assert {one.name for one in path.parent.rglob("*")} == {*at_rest(path), "owners"}
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
 
 

@@ -29,6 +29,10 @@ ERRORS: list[StateStoreError] = [
     errors.StoreDamaged("/p", "why"),
     errors.StoreNewer("/p", found=9, supported=1),
     errors.StoreForeign("/p", "why"),
+    errors.StoreInUse("/p", work="upgrade", holders=((1, "host", "2026"),)),
+    errors.StoreOutdated("/p", found=1, needed=2),
+    errors.UpgradeFailed("/p", "why", step="0002", found=1, wanted=2, backup_path="/b"),
+    errors.BackupUnusable("/b", "why"),
     errors.StoreClosed(),
     errors.StoreForked(opened_by=1, used_by=2),
     errors.SessionNotFound("an-id"),
@@ -46,6 +50,8 @@ BUILT_IN = {
     "StoreMissing": FileNotFoundError,
     "StoreBusy": TimeoutError,
     "SessionBusy": TimeoutError,
+    "StoreInUse": TimeoutError,
+    "BackupUnusable": ValueError,
     "StoreClosed": RuntimeError,
     "StoreForked": RuntimeError,
     "SessionNotFound": LookupError,
@@ -127,7 +133,7 @@ def test_both_faces_have_every_method_of_the_protocol() -> None:
 
     protocol = methods(SessionStore)
     assert protocol | {"open", "in_memory"} == methods(SqliteStore)
-    assert methods(SqliteStore) | {"recovered"} == methods(AsyncSqliteStore)
+    assert methods(SqliteStore) | {"recovered", "upgraded"} == methods(AsyncSqliteStore)
     for name in sorted(protocol - {"export_messages", "close"}):
         core, face = getattr(SqliteStore, name), getattr(AsyncSqliteStore, name)
         assert inspect.iscoroutinefunction(face), name

@@ -8,7 +8,8 @@ import apsw
 import pytest
 
 from state_store import SqliteStore
-from state_store.sqlite import access, frozen
+from state_store.sqlite import frozen
+from state_store.sqlite.beside import at_rest, log_of
 from state_store.testing.turns import contents, session_with_turn, turn
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def restrict(path: Path, what: str) -> None:
                 one.chmod(0o755 if one.is_dir() else 0o644)
         return
     names = {"database": path, "directory": path.parent}
-    names |= {"log": access.log_of(path), "index": path.with_name(f"{path.name}-shm")}
+    names |= {"log": log_of(path), "index": path.with_name(f"{path.name}-shm")}
     if "index gone" in rest:
         names["index"].unlink()
     if name == "directory":
@@ -136,7 +137,7 @@ def test_a_stranger_loses_nothing_that_is_in_the_log(
     with open_disk() as store:
         session_id = session_with_turn(store)
     run_python("turn(open_store(), sys.argv[3]); os._exit(0)", session_id)
-    assert access.log_of(path).stat().st_size > 0
+    assert log_of(path).stat().st_size > 0
     restrict(path, what)
     read, written = told_to_a_stranger(run_python, path, 2)
     require_said(read, LEFT[what][0], path)
@@ -216,4 +217,4 @@ def test_the_name_of_a_frozen_database_may_hold_anything(
     monkeypatch.setattr(apsw, "Connection", connect)
     with SqliteStore.open(path, workspace_id=workspace_id, writing=False) as reader:
         assert contents(reader, session_id) == ["question", "answer"]
-    assert {one.name for one in path.parent.iterdir()} == {path.name, "owners"}
+    assert {one.name for one in path.parent.iterdir()} == {*at_rest(path), "owners"}

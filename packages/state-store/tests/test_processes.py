@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from state_store.sqlite.beside import at_rest
 from state_store.testing import (
     ConcurrencyContract,
     CrashContract,
@@ -71,7 +72,7 @@ class TestProcesses(ConcurrencyContract, CrashContract):
         super().test_processes_that_open_a_new_store_at_once_make_one(noted_address, scale)
         assert len(made) == scale.opener_rounds
         for path in made:
-            assert {one.name for one in path.parent.iterdir()} == {path.name, "owners"}
+            assert {one.name for one in path.parent.iterdir()} == {*at_rest(path), "owners"}
             with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as found:
                 owner_count = found.execute("SELECT count(DISTINCT owner) FROM runs").get
             assert owner_count == scale.opener_count

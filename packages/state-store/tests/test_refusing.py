@@ -89,7 +89,7 @@ def test_a_newer_schema_is_refused_untouched(
 ) -> None:
     """Found and supported version are named; no byte changes (C09)."""
     open_disk().close()
-    newer = schema.VERSION + 1
+    newer = schema.SCHEMA.version + 1
     change(
         path,
         f"PRAGMA user_version={newer}",
@@ -99,7 +99,7 @@ def test_a_newer_schema_is_refused_untouched(
     before = everything_beside(path)
     with pytest.raises(StoreNewer) as refused:
         open_disk(writing=writing)
-    assert (refused.value.found, refused.value.supported) == (newer, schema.VERSION)
+    assert (refused.value.found, refused.value.supported) == (newer, schema.SCHEMA.version)
     assert str(path) in str(refused.value)
     assert "Upgrade" in str(refused.value.hint)
     assert everything_beside(path) == before
@@ -114,7 +114,7 @@ def test_a_newer_schema_that_crashed_is_refused_with_its_log_untouched(
         """
 import apsw
 connection = apsw.Connection(str(path))
-connection.execute("PRAGMA user_version=2; CREATE TABLE moods (id TEXT)")
+connection.execute("PRAGMA user_version=99; CREATE TABLE moods (id TEXT)")
 os._exit(0)
 """
     )

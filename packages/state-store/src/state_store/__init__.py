@@ -8,6 +8,7 @@ suite that proves it.
 from state_store.asynchronous import AsyncSqliteStore
 from state_store.clock import Clock, IdSource, new_id, to_text, utc_now
 from state_store.errors import (
+    BackupUnusable,
     CursorInvalid,
     HistoryConflict,
     IdInvalid,
@@ -25,14 +26,20 @@ from state_store.errors import (
     StoreForeign,
     StoreForked,
     StoreFull,
+    StoreInUse,
     StoreMissing,
     StoreNewer,
+    StoreOutdated,
     StoreUnavailable,
+    UpgradeFailed,
     WalUnsupported,
 )
 from state_store.export import in_call_order, jsonl_lines
+from state_store.progress import Progress, silent
 from state_store.protocol import SessionStore
 from state_store.records import (
+    Backup,
+    Compacted,
     Deleted,
     Message,
     MessageKind,
@@ -40,6 +47,7 @@ from state_store.records import (
     NewSession,
     Page,
     ReplayPolicy,
+    Restored,
     Run,
     RunStatus,
     Session,
@@ -49,27 +57,35 @@ from state_store.records import (
     ToolCall,
     ToolExecution,
     ToolOutcome,
+    Upgrade,
     Usage,
     View,
 )
+from state_store.sqlite.maintenance import Maintenance
 from state_store.sqlite.store import SqliteStore
 from state_store.threads import OwnedThread, hop, iterate, settled
 
 __all__ = [
     "AsyncSqliteStore",
+    "Backup",
+    "BackupUnusable",
     "Clock",
+    "Compacted",
     "CursorInvalid",
     "Deleted",
     "HistoryConflict",
     "IdInvalid",
     "IdSource",
+    "Maintenance",
     "Message",
     "MessageKind",
     "NewMessage",
     "NewSession",
     "OwnedThread",
     "Page",
+    "Progress",
     "ReplayPolicy",
+    "Restored",
     "Run",
     "RunExists",
     "RunNotFound",
@@ -92,12 +108,16 @@ __all__ = [
     "StoreForeign",
     "StoreForked",
     "StoreFull",
+    "StoreInUse",
     "StoreMissing",
     "StoreNewer",
+    "StoreOutdated",
     "StoreUnavailable",
     "ToolCall",
     "ToolExecution",
     "ToolOutcome",
+    "Upgrade",
+    "UpgradeFailed",
     "Usage",
     "View",
     "WalUnsupported",
@@ -107,6 +127,7 @@ __all__ = [
     "jsonl_lines",
     "new_id",
     "settled",
+    "silent",
     "to_text",
     "utc_now",
 ]

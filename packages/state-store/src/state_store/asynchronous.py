@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from state_store.records import Run
+    from state_store.records import Run, Upgrade
 
 
 class AsyncSqliteStore:
@@ -53,6 +53,11 @@ class AsyncSqliteStore:
         """The runs of dead processes that opening it made failed/interrupted."""
         return self._core.recovered
 
+    @property
+    def upgraded(self) -> Upgrade | None:
+        """The upgrade of the schema that opening it made, None if it made none."""
+        return self._core.upgraded
+
     create_session = hop(SqliteStore.create_session)
     get_session = hop(SqliteStore.get_session)
     find_sessions = hop(SqliteStore.find_sessions)
@@ -61,6 +66,8 @@ class AsyncSqliteStore:
     close_session = hop(SqliteStore.close_session)
     archive_session = hop(SqliteStore.archive_session)
     delete = hop(SqliteStore.delete)
+    unerased = hop(SqliteStore.unerased)
+    mark_erased = hop(SqliteStore.mark_erased)
     begin_run = hop(SqliteStore.begin_run)
     start_tools = hop(SqliteStore.start_tools)
     finish_tool = hop(SqliteStore.finish_tool)

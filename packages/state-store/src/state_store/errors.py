@@ -7,8 +7,12 @@
     ├── StoreMissing                there is no database yet (FileNotFoundError)
     ├── StoreBusy                   another process held the write lock too long (TimeoutError)
     ├── SessionBusy                 another run of the session is under way (TimeoutError)
+    ├── StoreInUse                  others have it open or change its files (TimeoutError)
     ├── StoreDamaged                SQLite proved the file corrupt, or it is empty
     ├── StoreNewer                  written by a newer version of this package
+    ├── StoreOutdated               has to be upgraded first, and this caller cannot
+    ├── UpgradeFailed               the database is what it was before the upgrade
+    ├── BackupUnusable              not a backup that can be restored here (ValueError)
     ├── StoreForeign                not our database, or another workspace's
     ├── StoreClosed                 used after close (RuntimeError)
     ├── StoreForked                 used in a forked child (RuntimeError)
@@ -27,10 +31,12 @@ Messages carry paths and ids, never content or SQL parameters. Facts are attribu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+Work = Literal["open", "upgrade", "restore", "compact", "salvage"]
 
 
 def _revive(cls: type[StateStoreError], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -87,6 +93,29 @@ class StoreBusy(StateStoreError, TimeoutError):
         self.hint = "Nothing was written. Try again when the other process is done."
 
 
+class StoreInUse(StateStoreError, TimeoutError):
+    """`work` on the files at `path` has to wait for others. Nothing was changed.
+
+    `holders` are the processes that write to it: (pid, host, since as UTC text), each None where
+    it is not known. Empty when only readers hold it, or somebody who works on the files.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        work: Work,
+        holders: tuple[tuple[int | None, str | None, str | None], ...],
+    ) -> None:
+        named = [f"pid {pid} on {host} since {since}" for pid, host, since in holders if pid]
+        who = ", ".join(named) or "a process that cannot be identified"
+        super().__init__(f"Cannot {work} {path}: it is in use by {who}.")
+        self.path = str(path)
+        self.work = work
+        self.holders = holders
+        self.hint = "Nothing was changed. Let it end, or stop it, and try again."
+
+
 class SessionBusy(StateStoreError, TimeoutError):
     """A run of `session_id` is under way: process `pid` on `host`, `since` (UTC text)."""
 
@@ -131,6 +160,63 @@ class StoreNewer(StateStoreError):
         self.found = found
         self.supported = supported
         self.hint = "Upgrade tinyagent; the database was not touched."
+
+
+class StoreOutdated(StateStoreError):
+    """The database has schema `found`, needs `needed`, and cannot be upgraded by this caller."""
+
+    def __init__(self, path: Path | str, *, found: int, needed: int) -> None:
+        super().__init__(
+            f"The database {path} has schema version {found} and has to be upgraded to {needed}."
+        )
+        self.path = str(path)
+        self.found = found
+        self.needed = needed
+        self.hint = "Open it once as the user who may write it; a backup is made first."
+
+
+class UpgradeFailed(StateStoreError):
+    """The upgrade of `path` from schema `found` to `wanted` failed at `step`.
+
+    The database has the content it had before. `restored`: it had to be put back from
+    `backup_path`, which stays, and what the upgrade had made of it was kept beside it.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        reason: str,
+        *,
+        step: str,
+        found: int,
+        wanted: int,
+        backup_path: Path | str,
+        restored: bool = False,
+    ) -> None:
+        super().__init__(
+            f"Upgrading {path} from schema version {found} to {wanted} failed at {step}: {reason}."
+        )
+        self.path = str(path)
+        self.reason = reason
+        self.step = step
+        self.found = found
+        self.wanted = wanted
+        self.backup_path = str(backup_path)
+        self.restored = restored
+        self.hint = (
+            f"Nothing is lost: the database is as it was, and the backup {backup_path} holds the"
+            " same. Use the version of the program that wrote it, and report this failure."
+        )
+
+
+class BackupUnusable(StateStoreError, ValueError):
+    """The file at `path` is not a backup of this database that can be restored."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"Cannot use {path} as a backup: {reason}.")
+        self.path = str(path)
+        self.reason = reason
+        self.hint = "Nothing was changed. Choose another backup."
 
 
 class StoreForeign(StateStoreError):

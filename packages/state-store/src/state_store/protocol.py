@@ -89,6 +89,16 @@ class SessionStore(Protocol):
         when a later writer is the last to close the store).
         """
 
+    def unerased(self) -> tuple[str, ...]:
+        """Return the ids of deleted sessions of which something may be left outside the store.
+
+        A delete here is whole, but whoever keeps more about a session, a journal say, can crash
+        before that is gone too: what this returns at the next start is still to be done.
+        """
+
+    def mark_erased(self, session_id: str) -> None:
+        """Note that nothing is left of a deleted session outside the store. Twice is once."""
+
     def begin_run(
         self,
         session_id: str,

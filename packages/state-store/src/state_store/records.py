@@ -279,6 +279,64 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """One backup beside a database.
+
+    `version` is its schema. `problem` says why it cannot be read, and is None for a good one;
+    then `version` and `session_count` may be None. `pruned` are the paths of older backups that
+    went because this one was made.
+    """
+
+    path: str
+    created_at: datetime
+    size_bytes: int
+    version: int | None
+    session_count: int | None
+    problem: str | None = None
+    pruned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did.
+
+    `erased_count` sessions of the backup had been deleted since and stay deleted;
+    `deletions_known` is False when the database that was replaced could not say which.
+    `replaced_path` is where it is kept, with its -wal and -shm, and None when there was none.
+    """
+
+    backup: Backup
+    version: int
+    session_count: int
+    erased_count: int
+    deletions_known: bool
+    replaced_path: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """What an upgrade did, or `plan` says it would do: `steps` in their order.
+
+    `backup` is the one made first, None in a plan.
+    """
+
+    from_version: int
+    to_version: int
+    steps: tuple[str, ...]
+    needed_bytes: int
+    free_bytes: int
+    backup: Backup | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """How many bytes the database had before and has after."""
+
+    before_bytes: int
+    after_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
     """A whole session as a value: what `load` returns and `save` takes.
 

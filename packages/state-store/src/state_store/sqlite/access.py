@@ -13,13 +13,10 @@ import shlex
 import stat
 from pathlib import Path
 
+from state_store.sqlite.beside import log_of
+
 _READ, _WRITE, _SEARCH = os.R_OK, os.W_OK, os.X_OK
 _WORDS = {_READ: "read", _WRITE: "write to", _SEARCH: "enter"}
-
-
-def log_of(path: Path) -> Path:
-    """Return the path of the database's write-ahead log."""
-    return Path(f"{path}-wal")
 
 
 def hindrance(path: Path, *, writing: bool) -> tuple[Path, str, str] | None:

@@ -1,10 +1,8 @@
-"""One connection to the database: opened by the rules, used by one thread at a time.
+"""One open database: the one place where transactions begin and commit.
 
-Owns opening, the one place where transactions begin and commit, and closing. Invariants: the
-file comes into being whole (built under a temporary name, then linked), so that an empty file is
-always damage and never "new"; a database that is not ours, or newer, is refused before any write;
-a write is acknowledged after COMMIT has returned; a transaction that does not commit leaves
-nothing, not even an open transaction.
+Invariants: a write is acknowledged after COMMIT has returned; a transaction that does not commit
+leaves nothing, not even an open transaction; it is the schema of this program that is open, and
+nobody changes the files beneath it, because it is present in the store (see `gate`).
 
 apsw checks neither threads nor forks: a second thread would silently join an open transaction,
 and a child's close would drop the parent's locks. Hence one lock around every transaction, and
@@ -15,34 +13,33 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.clock import Clock, to_text
 from state_store.errors import (
-    StateStoreError,
     StoreClosed,
     StoreDamaged,
-    StoreForeign,
     StoreForked,
-    StoreMissing,
-    StoreNewer,
+    StoreOutdated,
     StoreUnavailable,
 )
-from state_store.sqlite import frozen, policy, schema, shape
-from state_store.sqlite.faults import hindered, newest_backup, translated, unavailable
+from state_store.sqlite import frozen, policy
+from state_store.sqlite.connecting import connect, require_file
+from state_store.sqlite.creating import apply_schema
+from state_store.sqlite.faults import hindered, newest_backup, translated
+from state_store.sqlite.gate import Presence
+from state_store.sqlite.schema import SCHEMA, Schema
 from state_store.sqlite.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BUSY_TIMEOUT_MS = 5_000
-_SIDECARS = ("-journal", "-wal", "-shm")
+    from state_store.clock import Clock
+    from state_store.sqlite.place import Place
+
 MEMORY_PATH = Path(":memory:")
 
 
@@ -55,10 +52,14 @@ class Database:
         path: Path,
         *,
         busy_timeout_ms: int,
+        schema: Schema,
+        presence: Presence,
         snapshot: frozen.Snapshot | None = None,
         file: tuple[int, int] | None = None,
     ) -> None:
         self.path = path
+        self._schema = schema
+        self._presence = presence
         self._file = file
         self._connection = connection
         self._busy_timeout_ms = busy_timeout_ms
@@ -72,50 +73,49 @@ class Database:
         self._transaction: object = None
 
     @classmethod
-    def open(
-        cls,
-        path: Path,
-        *,
-        workspace_id: str,
-        writing: bool,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
-    ) -> Database:
-        """Open the database at *path*, which exists, or raise saying why not.
+    def open(cls, place: Place, *, writing: bool, presence: Presence) -> Database:
+        """Open the database at *place*, which exists, or raise saying why not.
 
         A reader takes no write lock and creates nothing but SQLite's own -wal and -shm. Where it
         cannot create these and no -wal exists it reads the file as it stands; see `frozen`.
+        StoreOutdated when it has to be upgraded first. It takes over *presence* when it succeeds.
         """
-        _require_file(path)
+        path, schema = place.path, place.schema
+        require_file(path)
         if writing and (denied := hindered(path, writing=True)):
             raise denied  # up front: SQLite would open it for reading and fail at the first write
-        with translated(path, waited_ms=busy_timeout_ms, writing=writing):
+        rules = policy.WRITING if writing else policy.READING
+        with translated(path, waited_ms=place.busy_timeout_ms, writing=writing):
             snapshot = None
-            connect = partial(
-                _connect, path, workspace_id=workspace_id, writing=writing, wait_ms=busy_timeout_ms
-            )
             try:
-                connection = connect(str(path))
+                connection, version = connect(place, rules=rules, writing=writing)
             except (apsw.CantOpenError, apsw.ReadOnlyError):
                 if writing or (snapshot := frozen.take(path)) is None:
                     raise
-                connection = connect(frozen.uri_of(path))
+                connection, version = connect(place, rules=rules, name=frozen.uri_of(path))
                 frozen.require_unchanged(path, snapshot)
+        if version < schema.version:
+            connection.close()
+            raise StoreOutdated(path, found=version, needed=schema.version)
         return cls(
             connection,
             path,
-            busy_timeout_ms=busy_timeout_ms,
+            busy_timeout_ms=place.busy_timeout_ms,
+            schema=schema,
+            presence=presence,
             snapshot=snapshot,
             file=_file_at(path) if writing else None,
         )
 
     @classmethod
-    def in_memory(cls, *, workspace_id: str, clock: Clock) -> Database:
+    def in_memory(cls, *, workspace_id: str, clock: Clock, schema: Schema = SCHEMA) -> Database:
         """Make a database that lives as long as this object and touches no disk."""
         connection = apsw.Connection(":memory:")
         for rule in policy.IN_MEMORY:
             rule(connection, MEMORY_PATH)
-        _apply_schema(connection, workspace_id=workspace_id, clock=clock)
-        return cls(connection, MEMORY_PATH, busy_timeout_ms=0)
+        apply_schema(connection, workspace_id=workspace_id, clock=clock, schema=schema)
+        presence = Presence(None)
+        return cls(connection, MEMORY_PATH, busy_timeout_ms=0, schema=schema, presence=presence)
 
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
@@ -186,11 +186,14 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            with translated(self.path, waited_ms=self._busy_timeout_ms):
-                if self._log_is_owed:
-                    self._settle_log(self._connection, wait_ms=0)
-                policy.settle_log_on_close(self._connection)
-                self._connection.close()
+            try:
+                with translated(self.path, waited_ms=self._busy_timeout_ms):
+                    if self._log_is_owed:
+                        self._settle_log(self._connection, wait_ms=0)
+                    policy.settle_log_on_close(self._connection)
+                    self._connection.close()
+            finally:
+                self._presence.close()
 
     @contextmanager
     def _transact(self, begin: str) -> Iterator[apsw.Connection]:
@@ -221,77 +224,13 @@ class Database:
             try:
                 yield self._connection
             except apsw.SQLError as error:
-                if shape.is_as_written(self._connection):
+                # All SQL here is constant: either it is wrong, which a test finds, or the schema
+                # in the file is damaged, of which SQLite says no more than "no such column".
+                if self._schema.matches(self._connection, self._schema.version):
                     raise
                 reason = "its tables are not those that this program made"
                 backup = newest_backup(self.path)
                 raise StoreDamaged(self.path, reason, backup_path=backup) from error
-
-
-def create(path: Path, *, workspace_id: str, clock: Clock) -> None:
-    """Bring a new database into being at *path*, whole and on the disk; no-op when one is there.
-
-    Of many processes that do so at once one wins; the others find its file.
-    """
-    if os.path.lexists(path):
-        return
-    building = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
-    try:
-        os.close(os.open(building, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        with translated(path, waited_ms=0):
-            connection = apsw.Connection(str(building), flags=apsw.SQLITE_OPEN_READWRITE)
-            try:
-                policy.use_wal(connection, path)
-                policy.sync_fully(connection, path)
-                _apply_schema(connection, workspace_id=workspace_id, clock=clock)
-                # A close passes over the errors of its checkpoint, and half a file would be linked.
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            finally:
-                connection.close()
-        with suppress(FileExistsError):
-            os.link(building, path)
-        sync_directory(path.parent)
-    except StateStoreError:  # some of which are OSErrors themselves
-        raise
-    except OSError as error:
-        raise unavailable(path, error) from error
-    finally:
-        for leftover in (building, *(Path(f"{building}{end}") for end in _SIDECARS)):
-            with suppress(OSError):
-                leftover.unlink(missing_ok=True)
-
-
-def _apply_schema(connection: apsw.Connection, *, workspace_id: str, clock: Clock) -> None:
-    now = to_text(clock())
-    connection.execute("BEGIN IMMEDIATE")
-    for number in range(1, schema.VERSION + 1):
-        connection.execute(schema.read_migration(number))
-        connection.execute(
-            "INSERT INTO schema_version VALUES (?, ?, ?)",
-            (number, schema.MIGRATIONS[number - 1], now),
-        )
-    connection.execute("INSERT INTO store VALUES (?, ?, ?)", (workspace_id, uuid.uuid4().hex, now))
-    connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version={schema.VERSION}")
-    connection.execute("COMMIT")
-
-
-def _connect(
-    path: Path, name: str, *, workspace_id: str, writing: bool, wait_ms: int
-) -> apsw.Connection:
-    """Open *path* under the *name* that SQLite takes, by the rules, or leave nothing open."""
-    flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI)
-    try:
-        policy.keep_log_on_close(connection, path)
-        Waiting().wait_up_to(connection, wait_ms)
-        _check_identity(connection, path, workspace_id)
-        for rule in policy.WRITING if writing else policy.READING:
-            rule(connection, path)
-    except BaseException:
-        connection.close(True)
-        raise
-    return connection
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -300,42 +239,3 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _require_file(path: Path) -> None:
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        raise StoreMissing(path) from None
-    except OSError as error:
-        raise unavailable(path, error) from error
-    if size == 0:
-        raise StoreDamaged(path, "the file is empty", backup_path=newest_backup(path))
-
-
-def _check_identity(connection: apsw.Connection, path: Path, workspace_id: str) -> None:
-    application_id = policy.pragma(connection, "application_id")
-    version = policy.pragma(connection, "user_version")
-    if application_id != schema.APPLICATION_ID or not isinstance(version, int) or version < 1:
-        raise StoreForeign(path, "another program made it")
-    if version > schema.VERSION:
-        raise StoreNewer(path, found=version, supported=schema.VERSION)
-    try:
-        found = connection.execute("SELECT workspace_id FROM store").get
-    except apsw.SQLError:
-        found = None
-    if not isinstance(found, str):
-        raise StoreDamaged(
-            path, "its first table is missing or cannot be read", backup_path=newest_backup(path)
-        )
-    if found != workspace_id:
-        raise StoreForeign(path, f"it belongs to workspace {found}, not {workspace_id}")
-
-
-def sync_directory(directory: Path) -> None:
-    """Return when the names in *directory* are on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,7 @@ import apsw
 
 from state_store.errors import StateStoreError, StoreBusy, StoreDamaged, StoreFull, StoreUnavailable
 from state_store.sqlite import access, filesystem
-from state_store.sqlite.backups import backups_of
+from state_store.sqlite.beside import backups_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +116,6 @@ def _full(path: Path) -> StoreFull:
 
 
 def newest_backup(path: Path) -> str | None:
-    """Return the newest backup beside *path*; names of backups sort by time."""
+    """Return the newest backup beside *path*."""
     backups = backups_of(path)
     return str(backups[-1]) if backups else None

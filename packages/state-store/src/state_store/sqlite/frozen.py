@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from state_store.errors import StoreUnavailable
-from state_store.sqlite.access import log_of
+from state_store.sqlite.beside import log_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,63 +1,102 @@
 """From a path to an open database and this store's claim on its runs.
 
-Owns the order of opening: directories, the database, and only then the owner's file, which has to
-exist before the first run. Invariant: an opening that fails at any step leaves no descriptor, no
-lock and no owner's file behind; a reader makes nothing.
+Owns the order of opening: directories, presence in the store, the database, and only then the
+owner's file, which has to exist before the first run. A restore that was cut off is finished, and
+an older schema upgraded, before anything else. Invariant: an opening that fails at any step leaves
+no descriptor, no lock and no owner's file behind; a reader makes nothing, unless one of these is
+due.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state_store.sqlite import filesystem
-from state_store.sqlite.database import Database, create, sync_directory
-from state_store.sqlite.faults import unavailable
+from state_store.errors import StoreOutdated, Work
+from state_store.sqlite.creating import create, remove_unfinished, sync_directory
+from state_store.sqlite.database import Database
+from state_store.sqlite.faults import hindered, unavailable
+from state_store.sqlite.gate import alone, enter
 from state_store.sqlite.recovery import Recovery, claim
+from state_store.sqlite.swapping import SwapUnfinished, finish, require_finished
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from state_store.clock import Clock
-    from state_store.records import Run
+    from state_store.records import Run, Upgrade
+    from state_store.sqlite.place import Place
 
 
-def open_database(
-    path: Path,
-    *,
-    workspace_id: str,
-    writing: bool,
-    owners_dir: Path | None,
-    clock: Clock,
-    busy_timeout_ms: int,
-    allow_network_filesystem: bool,
-) -> tuple[Database, Recovery, tuple[Run, ...]]:
-    """Return database, recovery, and the runs of dead owners that a writer has recovered."""
-    # Another name of the file, or another working directory, must not make an owner look dead.
-    path = path.resolve()
-    owners_dir = path.parent / "owners" if owners_dir is None else owners_dir.resolve()
-    if not allow_network_filesystem:
-        filesystem.require_local(path)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An open database, this store's part in recovering runs, and what opening it did.
+
+    `recovered` are the runs of dead owners; `upgraded` tells of an upgrade of the schema that this
+    opening made, and is None if it made none.
+    """
+
+    database: Database
+    recovery: Recovery
+    recovered: tuple[Run, ...] = ()
+    upgraded: Upgrade | None = None
+
+
+def open_database(place: Place, *, writing: bool) -> Opened:
+    """Open the store at *place*; finish a restore, and upgrade the schema, if that is due."""
     if writing:
-        make_directory(path.parent)
-        create(path, workspace_id=workspace_id, clock=clock)
+        make_directory(place.path.parent)
+    try:
+        return _open(place, writing=writing)
+    except SwapUnfinished:
+        upgraded = bring_up_to_date(place)
+    except StoreOutdated:
+        if hindered(place.path, writing=True):
+            raise
+        upgraded = bring_up_to_date(place)
+    return replace(_open(place, writing=writing), upgraded=upgraded)
+
+
+def bring_up_to_date(place: Place) -> Upgrade | None:
+    """Finish a restore that was begun and upgrade the schema, alone in the store."""
+    from state_store.sqlite.upgrading import upgrade  # noqa: PLC0415 - hardly ever needed
+
+    with alone_in(place, "upgrade"):
+        return upgrade(place)
+
+
+@contextmanager
+def alone_in(place: Place, work: Work) -> Iterator[None]:
+    """Be the only one in the store, with nothing left unfinished in it, while the block runs."""
+    with alone(place, work):
+        finish(place.path)
+        remove_unfinished(place.path)
+        yield
+
+
+def _open(place: Place, *, writing: bool) -> Opened:
     with ExitStack() as undo:
-        database = Database.open(
-            path, workspace_id=workspace_id, writing=writing, busy_timeout_ms=busy_timeout_ms
-        )
+        presence = enter(place, creating=writing)
+        undo.callback(presence.close)
+        require_finished(place.path)
+        if writing:
+            create(place)
+        database = Database.open(place, writing=writing, presence=presence)
         undo.callback(database.close)
         if not writing:
             undo.pop_all()
-            return database, Recovery(database, owner=None, owners_dir=owners_dir), ()
-        make_directory(owners_dir)
-        owner = claim(owners_dir, clock=clock)
+            recovery = Recovery(database, owner=None, owners_dir=place.owners_dir)
+            return Opened(database=database, recovery=recovery)
+        make_directory(place.owners_dir)
+        owner = claim(place.owners_dir, clock=place.clock)
         undo.callback(owner.release, keep_file=False)
-        recovery = Recovery(database, owner=owner, owners_dir=owners_dir)
-        recovered = recovery.recover(clock=clock)
+        recovery = Recovery(database, owner=owner, owners_dir=place.owners_dir)
+        recovered = recovery.recover(clock=place.clock)
         undo.pop_all()
-    return database, recovery, recovered
+    return Opened(database=database, recovery=recovery, recovered=recovered)
 
 
 def make_directory(directory: Path) -> None:

@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import socket
-import sys
 import uuid
-import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from state_store.clock import Clock, to_text
-
-if sys.platform == "win32":
-    raise ImportError("state_store needs flock, which Windows lacks; use Linux, macOS or WSL.")
-import fcntl
+from state_store.sqlite.held import Held
 
 Liveness = Literal["alive", "dead", "unknown"]
 
@@ -39,9 +35,6 @@ _MAX_FACTS_BYTES = 4096
 _LOOK = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # A claim is made anew when somebody who clears away after a crash has met it half made.
 _CLAIM_ATTEMPTS = 10
-# A descriptor inherited by a forked child would keep a dead owner's lock alive, so the child
-# closes all of them. Which descriptors those are is a fact of the process.
-_held: weakref.WeakSet[Owner]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +52,7 @@ class Owner:
     def __init__(self, owner_id: str, path: Path, descriptor: int) -> None:
         self.id = owner_id
         self._path = path
-        self._descriptors = [descriptor]  # `pop` gives it to one caller only
-        _held.add(self)
+        self._held = Held(descriptor)
 
     @classmethod
     def claim(cls, directory: Path, *, clock: Clock) -> Owner:
@@ -77,7 +69,7 @@ class Owner:
         unnamed = directory / f".{owner_id}.new"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(unnamed, flags, 0o600)
-        owner = cls(owner_id, path, descriptor)  # held before it is locked: see `_held`
+        owner = cls(owner_id, path, descriptor)  # before it is locked: see `Held`
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             facts = {
@@ -96,34 +88,15 @@ class Owner:
 
     def release(self, *, keep_file: bool) -> None:
         """Let the lock go. The file stays when a run of ours is pending still (*keep_file*)."""
-        with contextlib.suppress(IndexError):
-            descriptor = self._descriptors.pop()
-            try:
-                if not keep_file:
-                    with contextlib.suppress(OSError):  # then the next opener finds it unlocked
-                        self._path.unlink(missing_ok=True)
-            finally:
-                os.close(descriptor)
-
-    def __del__(self) -> None:
-        """Let go of what was never closed, so that its runs can be recovered; the file stays."""
-        self.drop_in_child()
-
-    def drop_in_child(self) -> None:
-        """Close the inherited descriptor without touching the parent's file."""
-        with contextlib.suppress(IndexError):
-            os.close(self._descriptors.pop())
-
-
-_held = weakref.WeakSet()
-
-
-def _drop_all_in_child() -> None:
-    for owner in list(_held):
-        owner.drop_in_child()
-
-
-os.register_at_fork(after_in_child=_drop_all_in_child)
+        descriptor = self._held.take()
+        if descriptor is None:
+            return
+        try:
+            if not keep_file:
+                with contextlib.suppress(OSError):  # then the next opener finds it unlocked
+                    self._path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
 def probe(directory: Path, owner_id: str) -> Liveness:
@@ -165,6 +138,12 @@ def facts_of(directory: Path, owner_id: str) -> OwnerFacts:
         host=host if isinstance(host, str) else None,
         since=since if isinstance(since, str) else None,
     )
+
+
+def living(directory: Path) -> tuple[OwnerFacts, ...]:
+    """Return what the owners that are alive wrote about themselves; for people."""
+    names = sorted(path.stem for path in directory.glob("*.lock"))
+    return tuple(facts_of(directory, one) for one in names if probe(directory, one) == "alive")
 
 
 def remove_dead(directory: Path, owner_id: str) -> None:

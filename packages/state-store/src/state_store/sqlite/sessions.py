@@ -62,7 +62,8 @@ _ANY = {
 _BY_ID = f"SELECT {SUMMARY_COLUMNS} FROM sessions WHERE id = ?"  # noqa: S608 - constants alone
 _BY_TITLE_OR_DIGITS = (
     f"SELECT {SUMMARY_COLUMNS} FROM sessions WHERE title = ?1 OR id IN"  # noqa: S608 - constants alone
-    " (SELECT id FROM sessions WHERE length(?1) >= 4 AND substr(id, -length(?1)) = ?1)"
+    " (SELECT id FROM sessions WHERE length(?1) >= 4 AND substr(id, -4) = substr(?1, -4)"
+    " AND substr(id, -length(?1)) = ?1)"
     " ORDER BY updated_at DESC, id DESC"
 )
 _INSERT = (
@@ -230,13 +231,33 @@ def delete(connection: apsw.Connection, session_id: str, now: datetime) -> Delet
     message_count = connection.execute(
         "SELECT count(*) FROM messages WHERE session_id = ?", (session_id,)
     ).get
-    for table in ("tool_executions", "messages", "runs"):
-        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - constants alone
-    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+    remove_rows(connection, session_id)
     connection.execute(
-        "INSERT INTO tombstones VALUES (?, ?, ?, ?)",
+        "INSERT INTO tombstones (session_id, deleted_at, message_count, run_count)"
+        " VALUES (?, ?, ?, ?)",
         (session_id, to_text(now), message_count, run_count),
     )
     assert isinstance(message_count, int)  # noqa: S101 - for the type checker: count(*) is one
     assert isinstance(run_count, int)  # noqa: S101 - the same
     return Deleted(id=session.id, deleted_at=now, message_count=message_count, run_count=run_count)
+
+
+def remove_rows(connection: apsw.Connection, session_id: str) -> None:
+    """Delete the rows of the session, in whatever schema version the database has."""
+    for table in ("tool_executions", "messages", "runs"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - constants alone
+    connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def unerased(connection: apsw.Connection) -> tuple[str, ...]:
+    """Return the deleted sessions of which something may be left outside this database."""
+    rows = connection.execute("SELECT session_id FROM tombstones WHERE erased_at IS NULL")
+    return tuple(str(session_id) for (session_id,) in rows)
+
+
+def mark_erased(connection: apsw.Connection, session_id: str, now: datetime) -> None:
+    """Note that nothing of a deleted session is left outside this database."""
+    connection.execute(
+        "UPDATE tombstones SET erased_at = ? WHERE session_id = ? AND erased_at IS NULL",
+        (to_text(now), session_id),
+    )

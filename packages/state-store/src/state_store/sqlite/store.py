@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from state_store.clock import Clock, IdSource, new_id, to_text, utc_now
 from state_store.errors import StateStoreError
 from state_store.export import jsonl_lines
+from state_store.progress import Progress, silent
 from state_store.records import (
     Deleted,
     Message,
@@ -28,12 +29,14 @@ from state_store.records import (
     SessionSummary,
     ToolExecution,
     ToolOutcome,
+    Upgrade,
     Usage,
     View,
 )
 from state_store.sqlite import backups, messages, runs, sessions, states
-from state_store.sqlite.database import BUSY_TIMEOUT_MS, Database
+from state_store.sqlite.database import Database
 from state_store.sqlite.opening import open_database
+from state_store.sqlite.place import BUSY_TIMEOUT_MS, Place
 from state_store.sqlite.recovery import Recovery
 from state_store.sqlite.runs import Ending
 
@@ -52,7 +55,8 @@ class SqliteStore:
     """A `SessionStore` in one SQLite file. Thread-safe; does not cross a fork.
 
     Open it with `open` or `in_memory` and close it, or use it as a context manager. `recovered`
-    holds the runs of dead processes that this store made failed/interrupted, at opening and since.
+    holds the runs of dead processes that this store made failed/interrupted, at opening and since;
+    `upgraded` tells of the upgrade that opening it made, if it made one.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class SqliteStore:
         self._clock = clock
         self._new_id = new_id
         self.recovered: tuple[Run, ...] = ()
+        self.upgraded: Upgrade | None = None
 
     @classmethod
     def open(
@@ -76,6 +81,7 @@ class SqliteStore:
         new_id: IdSource = new_id,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         allow_network_filesystem: bool = False,
+        progress: Progress = silent,
     ) -> Self:
         """Open the database at *path*.
 
@@ -83,20 +89,24 @@ class SqliteStore:
         beside it; the same for all who open it) too, and pending runs of dead processes are
         recovered. A reader creates nothing, raises StoreMissing when there is no database, and
         never waits for a writer. Damaged, newer and foreign files are refused with their bytes
-        unchanged, filesystems of other machines (NFS, SMB, 9p, virtiofs, FUSE …) with
-        WalUnsupported: *allow_network_filesystem* takes the risk that commits vanish there.
+        unchanged. An older schema is backed up and upgraded first, by a reader too: *progress* is
+        told, StoreInUse names who is in the way, UpgradeFailed leaves everything as it was.
+        Filesystems of other machines (NFS, SMB, 9p, virtiofs, FUSE …) are refused
+        with WalUnsupported: *allow_network_filesystem* takes the risk that commits vanish there.
         """
-        database, recovery, recovered = open_database(
+        place = Place.at(
             path,
             workspace_id=workspace_id,
-            writing=writing,
             owners_dir=owners_dir,
             clock=clock,
             busy_timeout_ms=busy_timeout_ms,
             allow_network_filesystem=allow_network_filesystem,
+            progress=progress,
         )
-        store = cls(database, recovery, clock=clock, new_id=new_id)
-        store.recovered = recovered
+        opened = open_database(place, writing=writing)
+        store = cls(opened.database, opened.recovery, clock=clock, new_id=new_id)
+        store.recovered = opened.recovered
+        store.upgraded = opened.upgraded
         return store
 
     @classmethod
@@ -171,6 +181,16 @@ class SqliteStore:
             erased=self._database.checkpoint(),
             backups=backups.holding(self._database.path, session_id),
         )
+
+    def unerased(self) -> tuple[str, ...]:
+        """Return deleted sessions whose other remains nobody has seen to. See `SessionStore`."""
+        with self._database.read() as connection:
+            return sessions.unerased(connection)
+
+    def mark_erased(self, session_id: str) -> None:
+        """Note that nothing else is left of a deleted session. See `SessionStore`."""
+        with self._database.write() as connection:
+            sessions.mark_erased(connection, session_id, self._clock())
 
     def begin_run(
         self,

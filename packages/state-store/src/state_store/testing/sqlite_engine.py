@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from state_store.asynchronous import AsyncSqliteStore
+from state_store.sqlite.schema import SCHEMA
 from state_store.sqlite.store import SqliteStore
 from state_store.testing.faces import SyncFace
 
@@ -38,7 +39,7 @@ def inspect(location: str) -> None:
     try:
         assert with_log.execute("PRAGMA integrity_check").get == "ok"
         assert with_log.execute("PRAGMA foreign_key_check").fetchall() == []
-        assert with_log.execute("SELECT count(*) FROM schema_version").get == 1
+        assert with_log.execute("SELECT count(*) FROM schema_version").get == SCHEMA.version
         assert with_log.execute("SELECT count(*) FROM store").get == 1
     finally:
         with_log.close()

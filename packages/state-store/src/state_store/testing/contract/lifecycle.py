@@ -41,6 +41,8 @@ CALLS: dict[str, Callable[[SessionStore], Any]] = {
     "close_session": lambda store: store.close_session("x", spent=timedelta(0)),
     "archive_session": lambda store: store.archive_session("x", archived=True),
     "delete": lambda store: store.delete("x"),
+    "unerased": lambda store: store.unerased(),
+    "mark_erased": lambda store: store.mark_erased("x"),
     "begin_run": lambda store: store.begin_run("x", user(), run_id=new_id()),
     "start_tools": lambda store: store.start_tools("x", calling("c1"), ["safe"]),
     "finish_tool": lambda store: store.finish_tool(

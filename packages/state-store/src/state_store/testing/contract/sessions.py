@@ -315,6 +315,18 @@ class SessionsContract(Contract):
                 revive()
         assert store.list(limit=None).items == ()
 
+    def test_what_a_delete_owes_is_asked_until_it_is_done(self, store: SessionStore) -> None:
+        """A caller with a journal may die between the two; the next one finds out."""
+        kept, first, second = (store.create_session().id for _ in range(3))
+        assert store.unerased() == ()
+        store.delete(first)
+        store.delete(second)
+        assert set(store.unerased()) == {first, second}
+        store.mark_erased(first)
+        store.mark_erased(first)
+        store.mark_erased(kept)
+        assert store.unerased() == (second,)
+
     def test_a_session_with_a_run_under_way_is_not_deleted(self, store: SessionStore) -> None:
         """The run and its input stay."""
         session_id = store.create_session().id

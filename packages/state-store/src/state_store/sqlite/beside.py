@@ -1,0 +1,103 @@
+"""Which files lie beside a database, and what they are called.
+
+Invariant: every name that this package makes is made here. The names of backups sort by time, and
+those of what was set aside keep the database's own sidecars beside it, so that SQLite finds them.
+Must not: open any of them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+SIDECARS = ("-wal", "-shm", "-journal")
+_STAMP = "%Y%m%dT%H%M%S%fZ"
+_STAMP_LENGTH = len("20260102T030405000006Z")
+
+
+def at_rest(path: Path) -> set[str]:
+    """Return the names of the files of a store that nobody has open and nothing happened to."""
+    return {path.name, gate_of(path).name, presence_of(path).name}
+
+
+def log_of(path: Path) -> Path:
+    """Return the database's write-ahead log."""
+    return Path(f"{path}-wal")
+
+
+def gate_of(path: Path) -> Path:
+    """Return the lock file that everybody passes on the way in; see `gate`."""
+    return path.with_name(f"{path.name}.gate")
+
+
+def presence_of(path: Path) -> Path:
+    """Return the lock file that everybody holds who has the database open; see `gate`.
+
+    Not `.lock`, which SQLite itself makes where it locks by files ("unix-dotfile").
+    """
+    return path.with_name(f"{path.name}.presence")
+
+
+def intent_of(path: Path) -> Path:
+    """Return the record of a restore that was begun; see `swapping`."""
+    return path.with_name(f"{path.name}.restore")
+
+
+def new_building(path: Path) -> Path:
+    """Return a name for something that is being built and gets its own when it is whole."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+
+
+def new_ready(building: Path) -> Path:
+    """Return the name of what was built whole and waits for its turn."""
+    return building.with_name(f"{building.name}.ready")
+
+
+def buildings_of(path: Path) -> list[Path]:
+    """Return what is being built or waits for its turn, or was left so by a crash."""
+    return sorted(path.parent.glob(f".{path.name}.*.new*"))
+
+
+def new_backup(path: Path, *, version: int, now: datetime) -> Path:
+    """Return the name of a backup made *now*, or as soon after as one is free."""
+    while True:
+        name = path.with_name(f"{path.name}.backup-{now.strftime(_STAMP)}-v{version}")
+        if not name.exists():
+            return name
+        now += timedelta(microseconds=1)
+
+
+def backups_of(path: Path) -> list[Path]:
+    """Return the backups, oldest first."""
+    return sorted(path.parent.glob(f"{path.name}.backup-*"))
+
+
+def new_replaced(path: Path, *, now: datetime) -> Path:
+    """Return the name that a database gets which a restore replaces *now*."""
+    while True:
+        name = path.with_name(f"{path.name}.replaced-{now.strftime(_STAMP)}")
+        if not any(Path(f"{name}{end}").exists() for end in ("", *SIDECARS)):
+            return name
+        now += timedelta(microseconds=1)
+
+
+def size_of(path: Path) -> int:
+    """Return how many bytes the database and its log have together."""
+    return sum(one.stat().st_size for one in (path, log_of(path)) if one.exists())
+
+
+def free_bytes(path: Path) -> int:
+    """Return how many bytes this user may still write on the disk that carries *path*."""
+    facts = os.statvfs(path.parent)
+    return facts.f_bavail * facts.f_frsize
+
+
+def time_of(backup: Path) -> datetime | None:
+    """Return when a backup was made, from its name; None for a name that we did not give."""
+    stamp = backup.name.partition(".backup-")[2][:_STAMP_LENGTH]
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None

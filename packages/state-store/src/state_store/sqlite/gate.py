@@ -1,0 +1,111 @@
+"""Who may be in the store at one time: many who work in it, or one who changes its files.
+
+Two lock files beside the database. Whoever opens it passes the *gate* (shared, for an instant) and
+holds the *presence* shared for as long as it is open. Whoever upgrades, restores or rebuilds it
+closes the gate (exclusive), so that nobody new comes in, and waits to have the presence alone.
+Without the gate short readers, one after another, would keep such a one out for ever.
+
+Invariants: a shared lock is never made an exclusive one, which `flock` does by letting go first;
+a time-out changes nothing; the files are never removed, because their locks are of the inode.
+Source: flock(2).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from state_store.errors import StateStoreError, StoreInUse, Work
+from state_store.sqlite import ownership
+from state_store.sqlite.beside import gate_of, presence_of
+from state_store.sqlite.faults import unavailable
+from state_store.sqlite.held import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from state_store.sqlite.place import Place
+
+# An upgrade of a large database takes its time, and whoever starts meanwhile has to wait for it.
+PASSING_TIMEOUT_MS = 60_000
+_POLL_S = 0.004
+
+
+class Presence:
+    """That somebody has the store open. Void in a forked child; empty where there is no lock."""
+
+    def __init__(self, held: Held | None) -> None:
+        self._held = held
+
+    def close(self) -> None:
+        """Leave the store. Doing it twice does nothing."""
+        if self._held is not None:
+            self._held.release()
+
+
+def enter(place: Place, *, creating: bool) -> Presence:
+    """Come in beside others, after whoever is changing the files.
+
+    Without *creating*, for a reader, missing lock files are not made and forbidden ones left alone:
+    it then holds nothing, and whoever changes the files does not wait for it. StoreInUse when the
+    gate stays closed.
+    """
+    try:
+        with ExitStack() as passing:
+            gate = Held(_descriptor(gate_of(place.path), creating=creating))
+            passing.callback(gate.release)
+            _wait_for(gate, place, "open", PASSING_TIMEOUT_MS)
+            presence = Held(_descriptor(presence_of(place.path), creating=creating))
+            _wait_for(presence, place, "open", PASSING_TIMEOUT_MS)
+            return Presence(presence)
+    except StateStoreError:  # some of which are OSErrors themselves
+        raise
+    except OSError as error:
+        if creating or not isinstance(error, FileNotFoundError | PermissionError):
+            raise unavailable(place.path, error) from error
+        return Presence(None)
+
+
+@contextmanager
+def alone(place: Place, work: Work) -> Iterator[None]:
+    """Be the only one in the store while the block runs.
+
+    StoreInUse, with nothing changed, when somebody still has it open after the busy time-out.
+    """
+    with ExitStack() as leaving:
+        for lock, timeout_ms in (
+            (gate_of(place.path), PASSING_TIMEOUT_MS),
+            (presence_of(place.path), place.busy_timeout_ms),
+        ):
+            try:
+                held = Held(_descriptor(lock, creating=True))
+            except OSError as error:
+                raise unavailable(place.path, error) from error
+            leaving.callback(held.release)
+            _wait_for(held, place, work, timeout_ms)
+        yield
+
+
+def _descriptor(lock: Path, *, creating: bool) -> int:
+    # Reading is enough for a lock, also where this user may not write.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.open(lock, flags | (os.O_CREAT if creating else 0), 0o600)
+
+
+def _wait_for(held: Held, place: Place, work: Work, timeout_ms: int) -> None:
+    """Get the lock, shared for who opens; poll, so that Ctrl-C is seen and it can time out."""
+    mode = fcntl.LOCK_SH if work == "open" else fcntl.LOCK_EX
+    deadline = time.monotonic() + timeout_ms / 1000
+    while True:
+        with suppress(BlockingIOError):
+            held.lock(mode | fcntl.LOCK_NB)
+            return
+        if time.monotonic() > deadline:
+            living = ownership.living(place.owners_dir)
+            holders = tuple((one.pid, one.host, one.since) for one in living)
+            raise StoreInUse(place.path, work=work, holders=holders)
+        time.sleep(os.urandom(1)[0] / 255 * _POLL_S)
