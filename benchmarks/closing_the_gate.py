@@ -1,4 +1,4 @@
-"""How long does whoever changes a store's files wait for a stream of short readers?
+"""Measure how long whoever changes a store's files waits for a stream of short readers.
 
 Sixteen processes open the store, stay for a few milliseconds and leave, again and again. One asks
 to be alone: through the gate, as the package does it, and without it, asking for the presence
