@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state_store import SqliteStore
+from state_store import Maintenance, SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,8 @@ from state_store import *
 path, workspace_id = pathlib.Path(sys.argv[1]), sys.argv[2]
 def open_store(**options):
     return SqliteStore.open(path, workspace_id=workspace_id, **options)
+def tend(**options):
+    return Maintenance(path, workspace_id=workspace_id, **options)
 def say(*words):
     print(*words, flush=True)
 def begin(store, session_id, content="question", **options):
@@ -52,7 +54,14 @@ class Program(subprocess.Popen[str]):
         self.stdin.flush()
 
 
+STRANGER = 65534
+BECOME_STRANGER = f"""
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER})
+"""
 OpenDisk = Callable[..., SqliteStore]
+Tend = Callable[..., Maintenance]
+Resize = Callable[[int], None]
 StartPython = Callable[..., "Program"]
 RunPython = Callable[..., str]
 
@@ -86,6 +95,43 @@ def open_disk(path: Path, workspace_id: str) -> Iterator[OpenDisk]:
             return opened.enter_context(SqliteStore.open(path, **options))
 
         yield open_one
+
+
+@pytest.fixture
+def tend(path: Path, workspace_id: str) -> Tend:
+    """Return what gives the maintenance of the test's store."""
+
+    def tend_one(at: Path = path, **options: Any) -> Maintenance:
+        return Maintenance(at, **{"workspace_id": workspace_id, **options})
+
+    return tend_one
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory that is a small disk of its own."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", str(directory)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small disk needs to be root")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+@pytest.fixture
+def resize(disk: Path) -> Resize:
+    """Return what gives the disk another size, in KiB."""
+
+    def change(size_kib: int) -> None:
+        options = f"remount,size={size_kib}k"
+        subprocess.run(["mount", "-o", options, str(disk)], check=True)
+
+    return change
 
 
 @pytest.fixture
@@ -130,3 +176,31 @@ def run_python(start_python: StartPython) -> RunPython:
         return output
 
     return run
+
+
+@pytest.fixture
+def run_as_stranger(run_python: RunPython, tmp_path: Path) -> RunPython:
+    """Return what runs such a program as a user who is not root, whom the test's files are not."""
+
+    def run(program: str, *arguments: str) -> str:
+        let_in(tmp_path)
+        try:
+            output = run_python(BECOME_STRANGER + program, *arguments)
+        except AssertionError:
+            if let_in(tmp_path):
+                raise
+            return run(program, *arguments)
+        return output if let_in(tmp_path) else run(program, *arguments)
+
+    return run
+
+
+def let_in(directory: Path) -> bool:
+    """Let a stranger reach *directory*; False when another test run had closed the way."""
+    could = True
+    for one in (directory, *directory.parents[:-1]):
+        mode = one.stat().st_mode
+        if mode & 0o001 == 0:
+            one.chmod(mode | 0o111)
+            could = False
+    return could

@@ -17,11 +17,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import sys
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +26,14 @@ import apsw
 
 from state_store import NewMessage, NewSession, SqliteStore, ToolCall, Usage
 from state_store.testing.children import Children, Listen, Say
+from state_store.testing.effects import Effects, Program, die_at, effects_of
 from state_store.testing.sqlite_engine import WORKSPACE_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from state_store.testing.address import StoreAddress
 
-DIED = 77
-WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-FILE_EVENTS = ("os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "fcntl.flock")
 SESSION, DELETED, LAST = (f"00000000-0000-7000-8000-00000000000{n}" for n in range(3))
 RUNS = tuple(f"00000000-0000-7000-8000-00000000001{n}" for n in range(4))
 USAGE = Usage(input_tokens=2, output_tokens=1)
@@ -50,7 +47,7 @@ def die_everywhere(
     children = Children()
     source = random.Random(seed + part)
     root = Path(address.location).parent
-    effects = _effects_of(children, _new(root / "life"), live)
+    effects = effects_of(children, _new(root / "life"), live)
     legal = [
         _found_after(children, _new(root / f"step-{count}"), step_count=count)
         for count in range(len(LIFE) + 1)
@@ -62,7 +59,7 @@ def die_everywhere(
         name = f"effect {number}, {effects[number]}"
         dead = place.with_name(f"{place.name}-dead")
         shutil.copytree(place, dead)
-        in_recovery = _effects_of(children, place, recover)
+        in_recovery = effects_of(children, place, recover)
         found = _look(children, place, name)
         steps = acknowledged, min(acknowledged + 1, len(LIFE))
         assert found in [legal[step] for step in steps], f"half a step is there after {name}"
@@ -83,90 +80,6 @@ def die_everywhere(
 def _new(place: Path) -> Path:
     place.mkdir(parents=True)
     return place
-
-
-class Effects:
-    """Counts what this process does to the disk, and ends it at one of these moments."""
-
-    def __init__(self, die_at: int | None) -> None:
-        self.names: list[str] = []
-        self._die_at = die_at
-        self._seeing = True
-
-    def about_to(self, name: str) -> None:
-        """Note the effect that comes next, or die before it."""
-        if not self._seeing:
-            return
-        if len(self.names) == self._die_at:
-            os._exit(DIED)
-        self.names.append(name)
-
-    def watch(self) -> None:
-        """See everything from now on. For a process that ends soon: a hook stays."""
-        sys.addaudithook(self._audited)
-        for name in ("write", "fsync"):
-            setattr(os, name, self._watched(name, getattr(os, name)))
-        apsw.Connection = partial(_watched_connection, self)  # type: ignore[assignment,misc]  # the only place where they are made
-
-    def unseen(self, say: Say) -> Say:
-        """Return *say* such that it is no effect: it is the test's and not the store's."""
-
-        def say_unseen(*fact: Any) -> None:
-            self._seeing = False
-            say(*fact)
-            self._seeing = True
-
-        return say_unseen
-
-    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            if isinstance(arguments[2], int) and arguments[2] & WRITING_FLAGS:
-                self.about_to("open for writing")
-        elif event in FILE_EVENTS:
-            self.about_to(event)
-
-    def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            self.about_to(f"os.{name}")
-            return function(*arguments)
-
-        return call
-
-
-class WatchedConnection(apsw.Connection):
-    """A connection that says what it is about to do."""
-
-    effects: Effects
-
-    def wal_checkpoint(self, *arguments: Any, **options: Any) -> tuple[int, int]:
-        """Move the log into the database."""
-        self.effects.about_to("checkpoint")
-        return super().wal_checkpoint(*arguments, **options)
-
-    def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - as it is in apsw
-        """Close, which moves the log and removes it."""
-        self.effects.about_to("close")
-        super().close(force)
-
-
-def _watched_connection(effects: Effects, *arguments: Any, **options: Any) -> WatchedConnection:
-    connection = WatchedConnection(*arguments, **options)
-    connection.effects = effects
-
-    def traced(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
-        del bindings
-        if not cursor.is_readonly or statement.startswith(("COMMIT", "ROLLBACK")):
-            effects.about_to(f"statement {' '.join(statement.split()[:3])}")
-        return True
-
-    def committed(connection: apsw.Connection, name: str, page_count: int) -> int:
-        del connection, name, page_count
-        effects.about_to("committed, not acknowledged")
-        return apsw.SQLITE_OK
-
-    connection.exec_trace = traced
-    connection.set_wal_hook(committed)
-    return connection
 
 
 class Life:
@@ -263,9 +176,6 @@ def open_at(place: Path) -> SqliteStore:
     return SqliteStore.open(place / "home" / "state.sqlite3", workspace_id=WORKSPACE_ID)
 
 
-Program = Callable[[Path, Effects, Say], None]
-
-
 def live(place: Path, effects: Effects, say: Say) -> None:
     """Go through `LIFE` and acknowledge each step."""
     life = Life(place)
@@ -282,33 +192,10 @@ def recover(place: Path, effects: Effects, say: Say) -> None:
         say("recovered", [run.id for run in store.recovered])
 
 
-def _effects_of(children: Children, place: Path, program: Program) -> list[str]:
-    """Let *program* go to its end and return its effects."""
-
-    def work(say: Say, listen: Listen) -> None:
-        del listen
-        effects = Effects(None)
-        effects.watch()
-        program(place, effects, effects.unseen(say))
-        effects.unseen(say)("effects", effects.names)
-
-    names: list[str] = children.ask(work)[-1][1]
-    return names
-
-
 def _die(children: Children, place: Path, program: Program, number: int) -> int:
     """Let *program* die at effect *number*; return the last step that it acknowledged."""
-
-    def work(say: Say, listen: Listen) -> None:
-        del listen
-        effects = Effects(number)
-        effects.watch()
-        program(place, effects, effects.unseen(say))
-
-    child = children.fork(work)
-    status = children.wait(child)
-    assert os.waitstatus_to_exitcode(status) == DIED, f"no death at effect {number}: {status}"
-    return max((fact[1] for fact in child.facts if fact[0] == "done"), default=0)
+    facts = die_at(children, place, program, number)
+    return max((fact[1] for fact in facts if fact[0] == "done"), default=0)
 
 
 def _look(children: Children, place: Path, name: str) -> Any:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from state_store.sqlite.beside import at_rest
 from state_store.testing.turns import USAGE, assistant, calling, contents, result, turn, user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Resize = Callable[[int], None]
@@ -26,33 +25,6 @@ SIZES = (256, 300, 512, 777, 1024, 2048, 4096)
 LONG_SIZES = range(256, 4097, 32)
 CREATION_SIZES = range(4, 260, 12)
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a directory that is a small disk of its own."""
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "tmpfs", str(directory)],
-        capture_output=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip("mounting a small disk needs to be root")
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True)
-
-
-@pytest.fixture
-def resize(disk: Path) -> Resize:
-    """Return what gives the disk another size, in KiB."""
-
-    def change(size_kib: int) -> None:
-        options = f"remount,size={size_kib}k"
-        subprocess.run(["mount", "-o", options, str(disk)], check=True)
-
-    return change
 
 
 def rows_on_disk(path: Path) -> list[str | None]:

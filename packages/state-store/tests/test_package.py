@@ -29,6 +29,7 @@ ERRORS: list[StateStoreError] = [
     errors.StoreDamaged("/p", "why"),
     errors.StoreNewer("/p", found=9, supported=1),
     errors.StoreForeign("/p", "why"),
+    errors.StoreLost("/p", backup_path="/b"),
     errors.StoreInUse("/p", work="upgrade", holders=((1, "host", "2026"),)),
     errors.StoreOutdated("/p", found=1, needed=2),
     errors.UpgradeFailed("/p", "why", step="0002", found=1, wanted=2, backup_path="/b"),

@@ -6,6 +6,7 @@ A long run: ``STATE_STORE_LONG=1 pytest -s tests/test_processes.py``; see `Scale
 from __future__ import annotations
 
 import itertools
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,7 @@ class TestAsyncProcesses(ConcurrencyContract, CrashContract):
         )
 
 
+CONTROL_TRIES = 8
 KILLS = {"kill_count": 60, "writer_count": 1, "seed": 1}
 OWNERS = {
     "owner_count": 24,
@@ -130,9 +132,19 @@ def test_an_engine_without_its_guard_fails_the_contract(
     monkeypatch: pytest.MonkeyPatch,
     control: tuple[str, Callable[..., dict[str, Any]], dict[str, int], str],
 ) -> None:
-    """What the crowd and the kills are for: each of them finds what it is meant to find."""
+    """What the crowd and the kills are for: each of them finds what it is meant to find.
+
+    When they meet is the machine's affair, so a control has several tries to be found out.
+    """
     engine, job, counts, complaint = control
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    addresses = [make_address(f"broken_engines:{engine}") for _ in range(3)]
-    with pytest.raises(JobFailed, match=complaint):
-        run_in_own_process(job, addresses, timeout_s=100, **counts)
+    found = []
+    for _ in range(CONTROL_TRIES):
+        addresses = [make_address(f"broken_engines:{engine}") for _ in range(3)]
+        try:
+            run_in_own_process(job, addresses, timeout_s=100, **counts)
+        except JobFailed as failure:
+            found.append(str(failure))
+            if re.search(complaint, found[-1]):
+                return
+    pytest.fail(f"nobody complained of {complaint}, but of {found}")

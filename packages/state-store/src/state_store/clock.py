@@ -18,6 +18,9 @@ from datetime import UTC, datetime
 Clock = Callable[[], datetime]
 IdSource = Callable[[], str]
 
+# What stands for a stored time that is there and cannot be read; its text stays as it is.
+UNREADABLE_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def utc_now() -> datetime:
     """Return the current instant, aware, in UTC."""

@@ -9,6 +9,7 @@
     ├── SessionBusy                 another run of the session is under way (TimeoutError)
     ├── StoreInUse                  others have it open or change its files (TimeoutError)
     ├── StoreDamaged                SQLite proved the file corrupt, or it is empty
+    │   └── StoreLost               the file is gone, and its log or backups are there
     ├── StoreNewer                  written by a newer version of this package
     ├── StoreOutdated               has to be upgraded first, and this caller cannot
     ├── UpgradeFailed               the database is what it was before the upgrade
@@ -146,6 +147,23 @@ class StoreDamaged(StateStoreError):
             f"Keep the file. The newest backup is {backup_path}."
             if backup_path
             else "Keep the file. There is no backup beside it; the run journals are readable still."
+        )
+
+
+class StoreLost(StoreDamaged):
+    """The database at `path` is gone, although its log or its backups are still there.
+
+    A new one in its place would hide what was lost, and SQLite would play the old log into it.
+    """
+
+    def __init__(self, path: Path | str, *, backup_path: str | None = None) -> None:
+        super().__init__(
+            path, "it is gone, although its log or its backups are there", backup_path=backup_path
+        )
+        self.hint = (
+            f"Restore the newest backup, {backup_path}, or put the database back."
+            if backup_path
+            else "Put the database back beside its -wal, which may hold the newest messages."
         )
 
 

@@ -2,8 +2,9 @@
 
 Owns the shapes that go in and come out of a store, free of SQL and of any engine. Invariant: a
 record is an immutable copy of committed rows; changing one changes nothing on disk. Times are
-aware `datetime` values in UTC; `None` always means "not known", never zero. Message order is
-`seq`, given at commit; no clock and no id says anything about order.
+aware `datetime` values in UTC, the start of 1970 where one was stored that cannot be read; `None`
+always means "not known", never zero. Message order is `seq`, given at commit; no clock and no id
+says anything about order.
 
 Must not: know an engine, read a clock, or decide what a provider is sent.
 """
@@ -282,9 +283,10 @@ class Deleted:
 class Backup:
     """One backup beside a database.
 
-    `version` is its schema. `problem` says why it cannot be read, and is None for a good one;
-    then `version` and `session_count` may be None. `pruned` are the paths of older backups that
-    went because this one was made.
+    `version` is its schema. `problem` says why it cannot be restored, and is None for a good one;
+    with a problem `version` and `session_count` may be None. `pruned` are the paths of older
+    backups that went because this one was made. Where the clock has gone back, `created_at` is
+    just after that of the backup before.
     """
 
     path: str
@@ -301,7 +303,7 @@ class Restored:
     """What a restore did.
 
     `erased_count` sessions of the backup had been deleted since and stay deleted;
-    `deletions_known` is False when the database that was replaced could not say which.
+    `deletions_known` is False when the database was gone, or could not say which.
     `replaced_path` is where it is kept, with its -wal and -shm, and None when there was none.
     """
 

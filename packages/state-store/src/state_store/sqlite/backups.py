@@ -3,8 +3,10 @@
 Made through SQLite's backup interface from one read transaction, so that a backup is a consistent
 prefix of what was committed, however many writers go on meanwhile. Invariants: a file has a
 backup's name only when it was verified and is on the disk, so a killed backup is never taken for a
-good one; nobody writes to a backup, so reading one needs no lock (`immutable`); the newest
-`KEPT_COUNT` stay, and older ones go only when a new one has just been verified.
+good one; nobody writes to a backup, so reading one needs no lock (`immutable`); a new one is the
+newest by its name too, whatever the clock says. The newest `KEPT_COUNT` good ones stay, and older
+ones go only when a new one has just been verified. What is no good, or has a name that was not
+given here, pushes nothing out and is never removed.
 
 A copy of the file would be wrong: the newest commits live in the -wal, and closing the file would
 drop this process's own locks. Source: SQLite documentation, "Online Backup API".
@@ -13,16 +15,19 @@ drop this process's own locks. Source: SQLite documentation, "Online Backup API"
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import MAXYEAR, UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import BackupUnusable, StateStoreError
+from state_store.errors import BackupUnusable, StateStoreError, StoreDamaged, StoreMissing
 from state_store.records import Backup
 from state_store.sqlite import policy
-from state_store.sqlite.beside import backups_of, new_backup, time_of
+from state_store.sqlite.beside import SIDECARS, backups_of, new_backup, time_of
 from state_store.sqlite.connecting import identify, require_file
 from state_store.sqlite.creating import (
     building_beside,
@@ -30,17 +35,17 @@ from state_store.sqlite.creating import (
     sync_directory,
     sync_file,
 )
-from state_store.sqlite.faults import explain
+from state_store.sqlite.faults import explain, newest_backup, unavailable
 from state_store.sqlite.frozen import uri_of
+from state_store.sqlite.telling import telling
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from state_store.progress import Progress
     from state_store.sqlite.place import Place
 
 KEPT_COUNT = 5
 _PAGES_A_STEP = 2_000
+_CORRUPT = "SQLite found it corrupt"
 
 
 def make(source: apsw.Connection, place: Place, *, version: int) -> Backup:
@@ -56,42 +61,95 @@ def make(source: apsw.Connection, place: Place, *, version: int) -> Backup:
             counts = _counts(source)
             copy(source, building, place.progress)
         finally:
-            source.execute("ROLLBACK")
-        place.progress("checking the backup", 0, 0)
-        _require_faithful(building, counts)
+            if source.in_transaction:
+                source.execute("ROLLBACK")
+        _require_faithful(building, counts, place)
         sync_file(building)
-        newest = backups_of(path)[-1:]
+        made = _described(building, place, building.lstat())
+        newest = [one for one in backups_of(path) if time_of(one)][-1:]
         if newest and _same_bytes(newest[0], building):
-            return describe(newest[0])
-        backup = new_backup(path, version=version, now=place.clock())
-        os.link(building, backup)
-        sync_directory(path.parent)
-    return describe(backup)
+            backup = newest[0]
+        else:
+            backup = _give_name(building, place, version=version)
+            sync_directory(path.parent)
+    # Told from what was built: by now another process may have made newer ones and pruned this.
+    return replace(made, path=str(backup), created_at=time_of(backup) or made.created_at)
 
 
-def prune(path: Path) -> tuple[str, ...]:
-    """Remove all but the newest `KEPT_COUNT` backups and return the paths of those removed.
+def _give_name(building: Path, place: Place, *, version: int) -> Path:
+    while True:
+        now = _after_all(place.path, place.clock())
+        backup = new_backup(place.path, version=version, now=now)
+        with suppress(FileExistsError):  # another process made one in the same microsecond
+            os.link(building, backup)
+            return backup
+
+
+def _after_all(path: Path, now: datetime) -> datetime:
+    """Return *now*, or a time just after the newest backup's when the clock has gone back.
+
+    Else the new one would count as the oldest: the first to be pruned, the last to be restored.
+    """
+    times = [made for made in map(time_of, backups_of(path)) if made and made.year < MAXYEAR]
+    return max([now, *(made + timedelta(microseconds=1) for made in times)])
+
+
+def prune(place: Place) -> tuple[str, ...]:
+    """Remove all but the newest `KEPT_COUNT` good backups; return the paths of those removed.
 
     Only for one who has just made a verified backup: so the only good one never goes.
     """
-    removed = []
-    for backup in backups_of(path)[:-KEPT_COUNT]:
+    path, removed = place.path, []
+    named = [one for one in listed(place) if time_of(Path(one.path)) and not one.problem]
+    for backup in named[:-KEPT_COUNT]:
         with suppress(OSError):
-            backup.unlink()
-            removed.append(str(backup))
+            Path(backup.path).unlink()
+            removed.append(backup.path)
+    if removed:
+        sync_directory(path.parent)
     return tuple(removed)
 
 
-def describe(backup: Path) -> Backup:
-    """Return what a backup says of itself. One that cannot be read has a `problem`."""
-    facts = backup.stat()
+def listed(place: Place) -> tuple[Backup, ...]:
+    """Return what is beside the database under the name of a backup, oldest first."""
+    found = []
+    for backup in backups_of(place.path):
+        try:
+            found.append(_described(backup, place, backup.lstat()))
+        except FileNotFoundError:  # it was pruned since its name was read
+            continue
+        except OSError as error:
+            raise unavailable(backup, error) from error
+    return tuple(sorted(found, key=lambda one: (one.created_at, one.path)))
+
+
+def _described(
+    backup: Path, place: Place, facts: os.stat_result, *, thoroughly: bool = False
+) -> Backup:
+    """Return what a backup says of itself. One that cannot be restored here has a `problem`.
+
+    *thoroughly*, it is verified from its first page to its last. FileNotFoundError when it is gone.
+    """
     version = session_count = problem = None
     try:
+        if not stat.S_ISREG(facts.st_mode):
+            raise BackupUnusable(backup, "it is not a regular file")
+        require_file(backup)
         with closing(connect(backup)) as connection:
             version = policy.pragma(connection, "user_version")
+            identify(connection, backup, place)
             session_count = connection.execute("SELECT count(*) FROM sessions").get
+            if thoroughly:
+                with telling(connection, place.progress, "checking the backup"):
+                    problem = None if policy.is_sound(connection) else _CORRUPT
+    except StoreMissing:  # it has just gone
+        raise
     except apsw.Error as error:
         problem = _problem(error, backup)
+    except StateStoreError as error:
+        problem = getattr(error, "reason", str(error).rstrip("."))
+    if problem:
+        backup.lstat()  # the problem may be that it has just gone
     return Backup(
         path=str(backup),
         created_at=time_of(backup) or datetime.fromtimestamp(facts.st_mtime, UTC),
@@ -102,23 +160,34 @@ def describe(backup: Path) -> Backup:
     )
 
 
-def require_usable(backup: Path, place: Place) -> int:
-    """Verify *backup* from its first page to its last and return its schema version.
+def require_usable(backup: Path, place: Place) -> Backup:
+    """Verify *backup* from its first page to its last and return what it says of itself.
 
-    BackupUnusable when it is damaged, another workspace's, or newer than this program.
+    BackupUnusable when it is damaged, another workspace's, newer than this program, or no file.
     """
     try:
-        require_file(backup)
-        with closing(connect(backup)) as connection:
-            version = identify(connection, backup, place)
-            sound = policy.is_sound(connection)
-    except apsw.Error as error:
-        raise BackupUnusable(backup, _problem(error, backup)) from error
-    except StateStoreError as error:
-        raise BackupUnusable(backup, getattr(error, "reason", str(error).rstrip("."))) from error
-    if not sound:
-        raise BackupUnusable(backup, "SQLite found it corrupt")
-    return version
+        facts = backup.lstat()
+        if place.path.exists() and place.path.samefile(backup):
+            raise BackupUnusable(backup, "it is the database itself")
+    except FileNotFoundError as error:
+        raise BackupUnusable(backup, "it is not there") from error
+    except OSError as error:
+        raise BackupUnusable(backup, error.strerror or type(error).__name__) from error
+    try:
+        found = _described(backup, place, facts, thoroughly=True)
+    except FileNotFoundError as error:
+        raise BackupUnusable(backup, "it is not there any more") from error
+    if found.problem:
+        raise BackupUnusable(backup, found.problem)
+    return found
+
+
+def newest_good(place: Place) -> Backup:
+    """Verify the backups beside the database, the newest first, and return the first good one."""
+    for backup in reversed(backups_of(place.path)):
+        with suppress(BackupUnusable):
+            return require_usable(backup, place)
+    raise BackupUnusable(place.path.parent, "no backup in it can be read")
 
 
 def holding(path: Path, session_id: str) -> tuple[str, ...]:
@@ -127,9 +196,18 @@ def holding(path: Path, session_id: str) -> tuple[str, ...]:
 
 
 def connect(backup: Path) -> apsw.Connection:
-    """Open a file that nobody writes, for reading."""
+    """Open a file that nobody writes, for reading.
+
+    With what its log holds, if it has one: a backup has none, a database that was replaced may.
+    CantOpenError when it is not a file: SQLite would wait for whoever writes into a FIFO.
+    """
+    if not backup.is_file():
+        raise apsw.CantOpenError(f"{backup} is not a regular file")
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(uri_of(backup), flags=flags)
+    has_log = any(os.path.lexists(f"{backup}{end}") for end in SIDECARS)
+    connection = apsw.Connection(str(backup) if has_log else uri_of(backup), flags=flags)
+    policy.keep_log_on_close(connection, backup)
+    return connection
 
 
 def copy(source: apsw.Connection, building: Path, progress: Progress) -> None:
@@ -173,17 +251,22 @@ def _counts(connection: apsw.Connection) -> dict[str, object]:
     }
 
 
-def _require_faithful(building: Path, counts: dict[str, object]) -> None:
+def _require_faithful(building: Path, counts: dict[str, object], place: Place) -> None:
     with closing(connect(building)) as connection:
-        if not policy.is_sound(connection) or _counts(connection) != counts:
+        with telling(connection, place.progress, "checking the backup"):
+            sound = policy.is_sound(connection)
+        if not sound:  # pages are copied as they are
+            raise StoreDamaged(place.path, _CORRUPT, backup_path=newest_backup(place.path))
+        if _counts(connection) != counts:
             raise BackupUnusable(building, "the copy is not what was copied")
 
 
 def _same_bytes(left: Path, right: Path) -> bool:
-    if left.stat().st_size != right.stat().st_size:
-        return False
-    with left.open("rb") as one, right.open("rb") as other:
-        while block := one.read(1 << 20):
-            if block != other.read(1 << 20):
-                return False
-    return True
+    with suppress(OSError):
+        if not left.is_symlink() and left.is_file() and left.stat().st_size == right.stat().st_size:
+            with left.open("rb") as one, right.open("rb") as other:
+                while block := one.read(1 << 20):
+                    if block != other.read(1 << 20):
+                        return False
+                return True
+    return False

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import uuid
 from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
 
 SIDECARS = ("-wal", "-shm", "-journal")
 _STAMP = "%Y%m%dT%H%M%S%fZ"
 _STAMP_LENGTH = len("20260102T030405000006Z")
+_SECONDS_LENGTH = len("20260102T030405")
 
 
 def at_rest(path: Path) -> set[str]:
@@ -45,6 +47,11 @@ def intent_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.restore")
 
 
+def unproven_of(path: Path) -> Path:
+    """Return the record of an upgrade that is not checked yet; see `unproven`."""
+    return path.with_name(f"{path.name}.upgrade")
+
+
 def new_building(path: Path) -> Path:
     """Return a name for something that is being built and gets its own when it is whole."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
@@ -57,30 +64,39 @@ def new_ready(building: Path) -> Path:
 
 def buildings_of(path: Path) -> list[Path]:
     """Return what is being built or waits for its turn, or was left so by a crash."""
-    return sorted(path.parent.glob(f".{path.name}.*.new*"))
+    return sorted(path.parent.glob(f".{escape(path.name)}.*.new*"))
 
 
 def new_backup(path: Path, *, version: int, now: datetime) -> Path:
     """Return the name of a backup made *now*, or as soon after as one is free."""
     while True:
-        name = path.with_name(f"{path.name}.backup-{now.strftime(_STAMP)}-v{version}")
+        name = path.with_name(f"{path.name}.backup-{_stamp(now)}-v{version}")
         if not name.exists():
             return name
         now += timedelta(microseconds=1)
 
 
 def backups_of(path: Path) -> list[Path]:
-    """Return the backups, oldest first."""
-    return sorted(path.parent.glob(f"{path.name}.backup-*"))
+    """Return the backups, oldest first; before them what has such a name from somebody else."""
+    found = path.parent.glob(f"{escape(path.name)}.backup-*")
+    return sorted(found, key=lambda one: (time_of(one) is not None, one))
 
 
 def new_replaced(path: Path, *, now: datetime) -> Path:
     """Return the name that a database gets which a restore replaces *now*."""
     while True:
-        name = path.with_name(f"{path.name}.replaced-{now.strftime(_STAMP)}")
+        name = path.with_name(f"{path.name}.replaced-{_stamp(now)}")
         if not any(Path(f"{name}{end}").exists() for end in ("", *SIDECARS)):
             return name
         now += timedelta(microseconds=1)
+
+
+def was_replaced_since(path: Path, backup: Path) -> bool:
+    """Say whether a database was replaced since *backup* was made, and is kept."""
+    made = backup.name.partition(".backup-")[2][:_STAMP_LENGTH]
+    replaced = path.parent.glob(f"{escape(path.name)}.replaced-*")
+    stamps = [one.name.partition(".replaced-")[2] for one in replaced]
+    return any(stamp[:_STAMP_LENGTH] >= made for stamp in stamps)
 
 
 def size_of(path: Path) -> int:
@@ -96,8 +112,15 @@ def free_bytes(path: Path) -> int:
 
 def time_of(backup: Path) -> datetime | None:
     """Return when a backup was made, from its name; None for a name that we did not give."""
-    stamp = backup.name.partition(".backup-")[2][:_STAMP_LENGTH]
+    stamp, _, version = backup.name.partition(".backup-")[2].partition("-v")
+    if not (version.isascii() and version.isdecimal()):
+        return None
     try:
-        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+        made = datetime.fromisoformat(f"{stamp[:_SECONDS_LENGTH]}.{stamp[_SECONDS_LENGTH:]}")
     except ValueError:
         return None
+    return made if made.tzinfo is UTC and _stamp(made) == stamp else None
+
+
+def _stamp(time: datetime) -> str:
+    return time.astimezone(UTC).strftime(_STAMP)

@@ -6,12 +6,14 @@ newer database keeps its bytes. A connection that fails a rule leaves nothing op
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import StoreDamaged, StoreForeign, StoreMissing, StoreNewer
+from state_store.errors import StoreDamaged, StoreForeign, StoreLost, StoreMissing, StoreNewer
 from state_store.sqlite import policy
+from state_store.sqlite.beside import backups_of, log_of
 from state_store.sqlite.faults import newest_backup, unavailable
 from state_store.sqlite.schema import APPLICATION_ID
 from state_store.sqlite.waiting import Waiting
@@ -68,12 +70,21 @@ def identify(connection: apsw.Connection, path: Path, place: Place) -> int:
 
 
 def require_file(path: Path) -> None:
-    """Raise StoreMissing when nothing is at *path*, StoreDamaged when it is empty."""
+    """Raise StoreMissing when nothing ever was at *path*, StoreDamaged when it is empty or gone."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
+        require_not_lost(path)
         raise StoreMissing(path) from None
     except OSError as error:
         raise unavailable(path, error) from error
     if size == 0:
         raise StoreDamaged(path, "the file is empty", backup_path=newest_backup(path))
+
+
+def require_not_lost(path: Path) -> None:
+    """Raise StoreLost when there are signs that the missing database at *path* has been there."""
+    backups = backups_of(path)
+    signs = backups or os.path.lexists(log_of(path))
+    if signs and not os.path.lexists(path):  # asked last: another process may be making it
+        raise StoreLost(path, backup_path=str(backups[-1]) if backups else None)

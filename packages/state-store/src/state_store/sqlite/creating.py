@@ -7,6 +7,7 @@ the store. All that is built beside the database, backups too, is built here.
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from contextlib import closing, contextmanager, suppress
@@ -18,6 +19,7 @@ import apsw
 from state_store.clock import Clock, to_text
 from state_store.errors import StateStoreError
 from state_store.sqlite import beside, policy
+from state_store.sqlite.connecting import require_not_lost
 from state_store.sqlite.faults import translated, unavailable
 from state_store.sqlite.schema import APPLICATION_ID, Schema
 
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 def create(place: Place) -> None:
     """Bring a new database into being, whole and on the disk; no-op when one is there.
 
+    StoreLost when one has been there and is gone.
     Of many processes that do so at once one wins; the others find its file.
     """
     path = place.path
     if os.path.lexists(path):
         return
+    require_not_lost(path)
     with building_beside(path) as building:
         with translated(path, waited_ms=0), closing(connect_to_new(building)) as connection:
             policy.use_wal(connection, path)
@@ -88,8 +92,10 @@ def building_beside(path: Path) -> Iterator[Path]:
     try:
         os.close(os.open(building, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield building
-    except StateStoreError:  # some of which are OSErrors themselves
-        raise
+    except (StateStoreError, ConnectionError):
+        raise  # an OSError of ours; or the caller's, whose progress has nobody to tell any more
+    except PermissionError as error:
+        raise unavailable(building, error) from error  # names what keeps it from being made
     except OSError as error:
         raise unavailable(path, error) from error
     finally:
@@ -113,6 +119,17 @@ def remove_unfinished(path: Path) -> None:
     for leftover in beside.buildings_of(path):
         with suppress(OSError):
             leftover.unlink(missing_ok=True)
+
+
+def write_synced(file: Path, content: bytes) -> None:
+    """Write *content* into an empty file; return when it is on the disk."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if os.write(descriptor, content) != len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_file(file: Path) -> None:

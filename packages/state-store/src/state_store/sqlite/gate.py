@@ -15,10 +15,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from state_store.errors import StateStoreError, StoreInUse, Work
+from state_store.errors import StoreInUse, Work
 from state_store.sqlite import ownership
 from state_store.sqlite.beside import gate_of, presence_of
 from state_store.sqlite.faults import unavailable
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 # An upgrade of a large database takes its time, and whoever starts meanwhile has to wait for it.
 PASSING_TIMEOUT_MS = 60_000
 _POLL_S = 0.004
+
+
+class _NoLock(Exception):
+    """A reader may not make or open the lock file."""
 
 
 class Presence:
@@ -54,20 +58,16 @@ def enter(place: Place, *, creating: bool) -> Presence:
     it then holds nothing, and whoever changes the files does not wait for it. StoreInUse when the
     gate stays closed.
     """
-    try:
-        with ExitStack() as passing:
-            gate = Held(_descriptor(gate_of(place.path), creating=creating))
+    with ExitStack() as passing:
+        try:
+            gate = _open(gate_of(place.path), place, creating=creating)
             passing.callback(gate.release)
             _wait_for(gate, place, "open", PASSING_TIMEOUT_MS)
-            presence = Held(_descriptor(presence_of(place.path), creating=creating))
+            presence = _open(presence_of(place.path), place, creating=creating)
             _wait_for(presence, place, "open", PASSING_TIMEOUT_MS)
-            return Presence(presence)
-    except StateStoreError:  # some of which are OSErrors themselves
-        raise
-    except OSError as error:
-        if creating or not isinstance(error, FileNotFoundError | PermissionError):
-            raise unavailable(place.path, error) from error
-        return Presence(None)
+        except _NoLock:
+            return Presence(None)
+        return Presence(presence)
 
 
 @contextmanager
@@ -76,24 +76,44 @@ def alone(place: Place, work: Work) -> Iterator[None]:
 
     StoreInUse, with nothing changed, when somebody still has it open after the busy time-out.
     """
-    with ExitStack() as leaving:
-        for lock, timeout_ms in (
-            (gate_of(place.path), PASSING_TIMEOUT_MS),
-            (presence_of(place.path), place.busy_timeout_ms),
-        ):
-            try:
-                held = Held(_descriptor(lock, creating=True))
-            except OSError as error:
-                raise unavailable(place.path, error) from error
-            leaving.callback(held.release)
-            _wait_for(held, place, work, timeout_ms)
+    with closed(place, work), emptied(place, work):
         yield
 
 
-def _descriptor(lock: Path, *, creating: bool) -> int:
+@contextmanager
+def closed(place: Place, work: Work) -> Iterator[None]:
+    """Let nobody in, and nobody else change the files, while the block runs."""
+    with _held(gate_of(place.path), place, work, PASSING_TIMEOUT_MS):
+        yield
+
+
+@contextmanager
+def emptied(place: Place, work: Work) -> Iterator[None]:
+    """Wait until all have left while the gate is closed. StoreInUse when they do not."""
+    with _held(presence_of(place.path), place, work, place.busy_timeout_ms):
+        yield
+
+
+@contextmanager
+def _held(lock: Path, place: Place, work: Work, timeout_ms: int) -> Iterator[None]:
+    held = _open(lock, place, creating=True)
+    try:
+        _wait_for(held, place, work, timeout_ms)
+        yield
+    finally:
+        held.release()
+
+
+def _open(lock: Path, place: Place, *, creating: bool) -> Held:
     # Reading is enough for a lock, also where this user may not write.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    return os.open(lock, flags | (os.O_CREAT if creating else 0), 0o600)
+    try:
+        return Held(os.open(lock, flags | (os.O_CREAT if creating else 0), 0o600))
+    except OSError as error:
+        denied = isinstance(error, PermissionError)
+        if not creating and (denied or isinstance(error, FileNotFoundError)):
+            raise _NoLock from error
+        raise unavailable(lock if denied else place.path, error) from error
 
 
 def _wait_for(held: Held, place: Place, work: Work, timeout_ms: int) -> None:
@@ -101,8 +121,13 @@ def _wait_for(held: Held, place: Place, work: Work, timeout_ms: int) -> None:
     mode = fcntl.LOCK_SH if work == "open" else fcntl.LOCK_EX
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
-        with suppress(BlockingIOError):
+        try:
             held.lock(mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise unavailable(place.path, error) from error
+        else:
             return
         if time.monotonic() > deadline:
             living = ownership.living(place.owners_dir)

@@ -15,13 +15,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state_store.errors import StoreOutdated, Work
+import apsw
+
+from state_store.errors import StateStoreError, StoreNewer, StoreOutdated, Work
+from state_store.sqlite.connecting import connect
 from state_store.sqlite.creating import create, remove_unfinished, sync_directory
 from state_store.sqlite.database import Database
 from state_store.sqlite.faults import hindered, unavailable
-from state_store.sqlite.gate import alone, enter
+from state_store.sqlite.gate import alone, closed, emptied, enter
 from state_store.sqlite.recovery import Recovery, claim
-from state_store.sqlite.swapping import SwapUnfinished, finish, require_finished
+from state_store.sqlite.swapping import SwapUnfinished, finish, is_begun, require_finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,20 +64,39 @@ def open_database(place: Place, *, writing: bool) -> Opened:
 
 
 def bring_up_to_date(place: Place) -> Upgrade | None:
-    """Finish a restore that was begun and upgrade the schema, alone in the store."""
-    from state_store.sqlite.upgrading import upgrade  # noqa: PLC0415 - hardly ever needed
+    """Finish a restore that was begun and upgrade the schema, alone in the store.
 
-    with alone_in(place, "upgrade"):
-        return upgrade(place)
+    None when there is nothing to do any more, for which nobody has to leave: of many who start at
+    once one upgrades, and may have gone to work by the time that another one gets here.
+    """
+    from state_store.sqlite.upgrading import due, upgrade  # noqa: PLC0415 - hardly ever needed
+
+    with closed(place, "upgrade"):
+        if not is_begun(place.path) and due(place) is None:
+            return None
+        with emptied(place, "upgrade"):
+            _tidy(place)
+            return upgrade(place)
 
 
 @contextmanager
 def alone_in(place: Place, work: Work) -> Iterator[None]:
     """Be the only one in the store, with nothing left unfinished in it, while the block runs."""
     with alone(place, work):
-        finish(place.path)
-        remove_unfinished(place.path)
+        _tidy(place)
         yield
+
+
+def _tidy(place: Place) -> None:
+    """Finish what was begun, and remove what crashes left, unless a newer program left it."""
+    finish(place.path)
+    try:
+        connect(place, rules=())[0].close()
+    except StoreNewer:
+        return
+    except (StateStoreError, apsw.Error):
+        pass  # whatever is wrong with it is for the work to find out that is to be done
+    remove_unfinished(place.path)
 
 
 def _open(place: Place, *, writing: bool) -> Opened:

@@ -12,21 +12,22 @@ All of this is for one who is alone in the store (see `gate`).
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import BackupUnusable, StoreDamaged, StoreMissing, StoreNewer
-from state_store.records import Restored
+from state_store.errors import BackupUnusable, StoreDamaged, StoreLost, StoreMissing, StoreNewer
+from state_store.records import Backup, Restored
 from state_store.sqlite import backups, policy, sessions
 from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.creating import connect_to_new
 from state_store.sqlite.faults import newest_backup, translated
 from state_store.sqlite.swapping import swap
+from state_store.sqlite.telling import telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from state_store.sqlite.place import Place
 
@@ -35,16 +36,13 @@ _TOMBSTONES = "SELECT session_id, deleted_at, message_count, run_count FROM tomb
 
 
 def restore(
-    place: Place, backup: Path, *, over_damaged: bool, over_newer: bool, revive_deleted: bool
+    place: Place, backup: Backup, *, over_damaged: bool, over_newer: bool, revive_deleted: bool
 ) -> Restored:
-    """Put *backup* in the place of the database, which may be missing."""
-    place.progress("checking the backup", 0, 0)
-    version = backups.require_usable(backup, place)
-    found = backups.describe(backup)
-    place.progress("checking the database", 0, 0)
+    """Put *backup*, which was verified, in the place of the database, which may be missing."""
+    source = Path(backup.path)
     try:
         _require_sound(place)
-    except StoreMissing:
+    except (StoreMissing, StoreLost):
         pass
     except StoreNewer:
         if not over_newer:
@@ -57,37 +55,43 @@ def restore(
 
     def build(building: Path, generation: str) -> None:
         nonlocal erased_count
-        _copy(building, backup, place, generation=generation)
+        _copy(building, source, place, generation=generation)
         erased_count = _bury(building, known or (), revive_deleted=revive_deleted)
-        _require_right(building, backup)
+        _require_right(building, source, place)
 
     with translated(place.path, waited_ms=0):
         replaced = swap(place, build)
     return Restored(
-        backup=found,
-        version=version,
-        session_count=(found.session_count or 0) - erased_count,
+        backup=backup,
+        version=backup.version or 0,
+        session_count=(backup.session_count or 0) - erased_count,
         erased_count=erased_count,
         deletions_known=known is not None,
         replaced_path=None if replaced is None else str(replaced),
     )
 
 
-def put_back(place: Place, backup: Path) -> None:
-    """Put the *backup* that an upgrade made first in the place of what the upgrade made."""
+def put_back(place: Place, backup: Path) -> Path | None:
+    """Put the *backup* that an upgrade made first in the place of what the upgrade made.
+
+    It keeps its generation, for it is what it was; so an upgrade that fails at every start meets
+    the very bytes of its backup again and makes no other one. Return where what was replaced is.
+    """
 
     def build(building: Path, generation: str) -> None:
         _copy(building, backup, place, generation=generation)
-        _require_right(building, backup)
+        _require_right(building, backup, place)
 
-    swap(place, build)
+    with closing(backups.connect(backup)) as connection:
+        generation = connection.execute("SELECT generation FROM store").get
+    return swap(place, build, generation=str(generation))
 
 
 def _require_sound(place: Place) -> None:
     require_file(place.path)
-    with translated(place.path, waited_ms=0):
+    with translated(place.path, waited_ms=0, writing=False):
         connection, _ = connect(place, rules=policy.READING)
-        with closing(connection):
+        with closing(connection), telling(connection, place.progress, "checking the database"):
             sound = policy.is_sound(connection)
     if not sound:
         reason = "SQLite found it corrupt"
@@ -95,9 +99,7 @@ def _require_sound(place: Place) -> None:
 
 
 def _tombstones(path: Path) -> tuple[Tombstone, ...] | None:
-    """Return what the database that goes says was deleted; None when it cannot be read."""
-    if not path.exists():
-        return ()
+    """Return what the database that goes says was deleted; None when it is gone or unreadable."""
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             policy.keep_log_on_close(connection, path)
@@ -107,8 +109,12 @@ def _tombstones(path: Path) -> tuple[Tombstone, ...] | None:
 
 
 def _copy(building: Path, backup: Path, place: Place, *, generation: str) -> None:
-    """Write what *backup* holds into *building*, as a database of a generation of its own."""
-    with closing(backups.connect(backup)) as source:
+    """Write what *backup* holds into *building*, as a database of *generation*."""
+    try:
+        opened = backups.connect(backup)
+    except apsw.CantOpenError as error:
+        raise BackupUnusable(backup, "it cannot be opened any more") from error
+    with closing(opened) as source:
         backups.copy(source, building, place.progress)
     with _changing(building) as connection:
         connection.execute("UPDATE store SET generation = ?", (generation,))
@@ -145,7 +151,9 @@ def _changing(building: Path) -> Iterator[apsw.Connection]:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
-def _require_right(building: Path, backup: Path) -> None:
+def _require_right(building: Path, backup: Path, place: Place) -> None:
     with closing(backups.connect(building)) as connection:
-        if not policy.is_sound(connection):
+        with telling(connection, place.progress, "checking the copy"):
+            sound = policy.is_sound(connection)
+        if not sound:
             raise BackupUnusable(backup, "the copy of it is not sound")

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from state_store.clock import from_text
+from state_store.clock import UNREADABLE_TIME, from_text
 from state_store.export import call_object
 from state_store.records import (
     Message,
@@ -164,8 +165,8 @@ def to_summary(row: Row) -> SessionSummary:
         title=title,
         model_id=model_id,
         provider=provider,
-        created_at=from_text(created_at),
-        updated_at=from_text(updated_at),
+        created_at=_time(created_at),
+        updated_at=_time(updated_at),
         status=status,
         message_count=count,
         total_tokens=tokens,
@@ -193,8 +194,8 @@ def to_session(row: Row) -> Session:
         cost=row[13],
         usage_complete=bool(row[14]),
         duration_ms=row[15],
-        created_at=from_text(row[16]),
-        updated_at=from_text(row[17]),
+        created_at=_time(row[16]),
+        updated_at=_time(row[17]),
         archived_at=_instant(row[18]),
         forked_from=None if row[19] is None else (row[19], row[20]),
         metadata=_object(row[21]),
@@ -235,7 +236,7 @@ def to_run(row: Row) -> Run:
         first_seq=row[2],
         status=row[3],
         error_type=row[4],
-        started_at=from_text(row[5]),
+        started_at=_time(row[5]),
         finished_at=_instant(row[6]),
         owner=row[7],
         usage=Usage(
@@ -265,15 +266,24 @@ def to_execution(row: Row) -> ToolExecution:
         call_id=row[4],
         name=row[5],
         replay=row[6],
-        started_at=from_text(row[7]),
+        started_at=_time(row[7]),
         finished_at=_instant(row[8]),
         outcome=row[9],
         result_seq=row[10],
     )
 
 
+def _time(text: str) -> datetime:
+    """Return the instant that *text* says; one that cannot be read must not hide its row."""
+    try:
+        found = from_text(text)
+    except ValueError:
+        return UNREADABLE_TIME
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
 def _instant(text: str | None) -> datetime | None:
-    return None if text is None else from_text(text)
+    return None if text is None else _time(text)
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -26,8 +26,8 @@ import apsw
 
 from state_store.errors import StateStoreError, StoreDamaged
 from state_store.sqlite import backups
-from state_store.sqlite.beside import SIDECARS, intent_of, new_ready, new_replaced
-from state_store.sqlite.creating import building_beside, sync_directory, sync_file
+from state_store.sqlite.beside import SIDECARS, intent_of, new_ready, new_replaced, unproven_of
+from state_store.sqlite.creating import building_beside, sync_directory, sync_file, write_synced
 from state_store.sqlite.faults import newest_backup, unavailable
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 
 class SwapUnfinished(StateStoreError):
-    """A swap was begun and has to be finished before the database is opened."""
+    """A swap was begun, or an upgrade, and has to be finished before the database is opened."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(f"A restore or an upgrade of {path} was begun and not finished.")
+        self.path = str(path)
+        self.hint = "Nothing is lost: whoever opens the store next finishes it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +57,27 @@ class Intent:
     generation: str
 
 
+def is_begun(path: Path) -> bool:
+    """Say whether a swap of the database at *path*, or an upgrade, waits to be finished."""
+    return os.path.lexists(intent_of(path)) or os.path.lexists(unproven_of(path))
+
+
 def require_finished(path: Path) -> None:
-    """Raise SwapUnfinished when a swap of the database at *path* was begun."""
-    if os.path.lexists(intent_of(path)):
-        raise SwapUnfinished(f"A restore of {path} was begun and not finished.")
+    """Raise SwapUnfinished when a swap of the database at *path*, or an upgrade, was begun."""
+    if is_begun(path):
+        raise SwapUnfinished(path)
 
 
-def swap(place: Place, build: Callable[[Path, str], None]) -> Path | None:
+def swap(
+    place: Place, build: Callable[[Path, str], None], *, generation: str | None = None
+) -> Path | None:
     """Put what *build* makes in the place of the database; return where the replaced one is kept.
 
-    *build* gets the path of an empty file and a generation, and leaves a whole, verified, closed
-    database of that generation there; until it has returned nothing else has changed. The answer
-    is None when there was no database.
+    *build* gets the path of an empty file and a *generation*, a new one if none is given, and
+    leaves a whole, verified, closed database of that generation there; until it has returned
+    nothing else has changed. The answer is None when there was no database.
     """
-    path, generation = place.path, uuid.uuid4().hex
+    path, generation = place.path, generation or uuid.uuid4().hex
     with building_beside(path) as building:
         build(building, generation)
         sync_file(building)
@@ -75,8 +87,7 @@ def swap(place: Place, build: Callable[[Path, str], None]) -> Path | None:
     replaced = new_replaced(path, now=place.clock())
     intent = Intent(ready=ready.name, replaced=replaced.name, generation=generation)
     with building_beside(path) as building:
-        building.write_text(json.dumps(asdict(intent)) + "\n", encoding="utf-8")
-        sync_file(building)
+        write_synced(building, json.dumps(asdict(intent)).encode() + b"\n")
         building.rename(intent_of(path))
         sync_directory(path.parent)
     finish(path)
@@ -102,6 +113,7 @@ def finish(path: Path) -> bool:
                 f" replaced is kept as {replaced}",
                 backup_path=newest_backup(path),
             )
+        unproven_of(path).unlink(missing_ok=True)  # it spoke of the database that went
         intent_of(path).unlink()
         sync_directory(path.parent)
     except StateStoreError:  # some of which are OSErrors themselves

@@ -21,13 +21,16 @@ import apsw
 
 from state_store.clock import to_text
 from state_store.errors import StateStoreError, StoreDamaged, StoreFull, UpgradeFailed
-from state_store.records import Backup, Upgrade
-from state_store.sqlite import backups, policy
-from state_store.sqlite.beside import free_bytes, size_of
+from state_store.records import Upgrade
+from state_store.sqlite import backups, policy, unproven
+from state_store.sqlite.beside import free_bytes, size_of, was_replaced_since
 from state_store.sqlite.connecting import connect, require_file
-from state_store.sqlite.creating import record_migration
+from state_store.sqlite.creating import record_migration, remove_with_sidecars
 from state_store.sqlite.faults import explain, hindered, newest_backup, translated
+from state_store.sqlite.gate import enter
 from state_store.sqlite.restoring import put_back
+from state_store.sqlite.swapping import require_finished
+from state_store.sqlite.unproven import Unproven
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +59,18 @@ class _Wrong(Exception):
 
 
 def plan(place: Place) -> Upgrade | None:
-    """Return what `upgrade` would do, None when there is nothing to do. Reads only."""
+    """Return what `upgrade` would do, None when there is nothing to do. Reads only.
+
+    SwapUnfinished while a restore waits to be finished: a reader of a database that lost its log
+    already would begin another log, which would then be kept in the place of the old one.
+    """
+    with closing(enter(place, creating=False)):
+        require_finished(place.path)
+        return due(place)
+
+
+def due(place: Place) -> Upgrade | None:
+    """Return what `plan` does. For one beside whom nobody changes the files."""
     require_file(place.path)
     with translated(place.path, waited_ms=0, writing=False), _connection(place) as (_, version):
         return None if version == place.schema.version else _planned(place, version)
@@ -73,6 +87,7 @@ def upgrade(place: Place) -> Upgrade | None:
     if denied := hindered(path, writing=True):
         raise denied
     with translated(path, waited_ms=0):
+        _prove_what_is_left(place)
         with _connection(place, writing=True) as (connection, version):
             if version == place.schema.version:
                 return None
@@ -81,21 +96,40 @@ def upgrade(place: Place) -> Upgrade | None:
             _require_sound(connection, place, version)
             _require_space(path, planned)
             backup = backups.make(connection, place, version=version)
+            unproven.note(path, Unproven(version=version, backup=Path(backup.path).name))
             place.progress("upgrading", 0, 0)
             try:
                 _migrate(connection, place, version)
             except _StepFailed as failure:
-                raise _explained(failure, path, planned, backup) from failure.__cause__
+                unproven.forget(path)
+                raise _explained(failure, path, planned, Path(backup.path)) from failure.__cause__
             with suppress(apsw.Error):  # what was committed is safe in the log
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             policy.settle_log_on_close(connection)
-        place.progress("checking the upgrade", 0, 0)
-        try:
-            _check_result(place, version)
-        except _StepFailed as failure:
-            put_back(place, Path(backup.path))
-            raise _explained(failure, path, planned, backup, restored=True) from failure.__cause__
-    return replace(planned, backup=replace(backup, pruned=backups.prune(path)))
+        _prove(place, planned, Path(backup.path))
+    return replace(planned, backup=replace(backup, pruned=backups.prune(place)))
+
+
+def _prove_what_is_left(place: Place) -> None:
+    """Check an upgrade that was cut off after its commit; one that was not is as if never begun."""
+    path = place.path
+    if (left := unproven.find(path)) is not None:
+        with _connection(place) as (_, version):
+            planned = replace(_planned(place, left.version), to_version=version)
+        if version > left.version:
+            _prove(place, planned, path.with_name(left.backup))
+    unproven.forget(path)
+
+
+def _prove(place: Place, planned: Upgrade, backup: Path) -> None:
+    """Check what was committed. UpgradeFailed, and the backup is back, when it is not right."""
+    place.progress("checking the upgrade", 0, 0)
+    try:
+        _check_result(place, planned)
+    except _StepFailed as failure:
+        _put_back(place, backup)
+        raise _explained(failure, place.path, planned, backup, restored=True) from failure.__cause__
+    unproven.forget(place.path)
 
 
 @contextmanager
@@ -120,8 +154,9 @@ def _require_sound(connection: apsw.Connection, place: Place, version: int) -> N
     reason = None
     if not policy.is_sound(connection):
         reason = "SQLite found it corrupt"
-    elif not place.schema.matches(connection, version):
-        reason = f"its tables are not those of schema version {version}, which it says it has"
+    elif wrong := place.schema.differences(connection, version):
+        named = ", ".join(wrong)
+        reason = f"it says it has schema version {version}, and {named} does not agree with that"
     if reason:
         raise StoreDamaged(place.path, reason, backup_path=newest_backup(place.path))
 
@@ -166,13 +201,13 @@ def _require_kept(connection: apsw.Connection, place: Place, before: str) -> Non
         raise _Wrong("a session, a message or a run would be lost")
 
 
-def _check_result(place: Place, version: int) -> None:
+def _check_result(place: Place, planned: Upgrade) -> None:
     """Look at the committed upgrade from its first page to its last, with a new connection."""
     step = "the check after the commit"
     try:
         with _connection(place) as (connection, _):
             _require_whole(connection)
-            for _, migration in place.schema.after(version):
+            for migration in place.schema.migrations[planned.from_version : planned.to_version]:
                 step = f"the check of {migration.name}"
                 if migration.check is not None:
                     migration.check(connection)
@@ -185,8 +220,16 @@ def _require_whole(connection: apsw.Connection) -> None:
         raise _Wrong("the database is not sound")
 
 
+def _put_back(place: Place, backup: Path) -> None:
+    """Restore, and keep what the migration made for whoever looks into it; once, not every time."""
+    failed_before = was_replaced_since(place.path, backup)
+    failed = put_back(place, backup)
+    if failed is not None and failed_before:
+        remove_with_sidecars(failed)
+
+
 def _explained(
-    failure: _StepFailed, path: Path, planned: Upgrade, backup: Backup, *, restored: bool = False
+    failure: _StepFailed, path: Path, planned: Upgrade, backup: Path, *, restored: bool = False
 ) -> StateStoreError:
     """Return what it means: a condition of the moment, or a migration that does not work."""
     error = failure.__cause__
@@ -202,7 +245,7 @@ def _explained(
         step=str(failure),
         found=planned.from_version,
         wanted=planned.to_version,
-        backup_path=backup.path,
+        backup_path=backup,
         restored=restored,
     )
 

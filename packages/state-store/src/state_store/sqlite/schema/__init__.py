@@ -52,10 +52,18 @@ class Schema:
 
     def matches(self, connection: apsw.Connection, version: int) -> bool:
         """Say whether all tables, indexes and triggers are those of *version*, and no other."""
+        return not self.differences(connection, version)
+
+    def differences(self, connection: apsw.Connection, version: int) -> tuple[str, ...]:
+        """Name what is there and not of *version*, or of it and not there, or not as it should be.
+
+        Each as "table runs", sorted; empty when all is as it has to be.
+        """
         with closing(apsw.Connection(":memory:")) as right:
             for migration in self.migrations[:version]:
                 migration.apply(right)
-            return describe(connection) == describe(right)
+            wrong = set(describe(connection)) ^ set(describe(right))
+        return tuple(sorted({f"{kind} {name}" for kind, name, *_ in wrong}))
 
 
 def describe(connection: apsw.Connection) -> Described:

@@ -36,6 +36,8 @@ class PowerRecorder(WatchedDisk):
     The sync of a file that has the number *failing_sync*, from 0, fails.
     """
 
+    sees_writing = True
+
     def __init__(self, directory: Path, *, failing_sync: int | None = None) -> None:
         super().__init__(directory)
         self.record: Record = []

@@ -61,8 +61,11 @@ class Operation:
 class WatchedDisk:
     """Base: passes all through. Subclasses override `before` and `after`.
 
-    A context manager; one at a time in a process.
+    A context manager; one at a time in a process. `sees_writing` is whether what Python writes to
+    files with `os.write` and syncs passes through as well.
     """
+
+    sees_writing = False
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
@@ -77,7 +80,8 @@ class WatchedDisk:
     def __enter__(self) -> Self:
         vfs = _Vfs(self)
         self._undo.callback(vfs.unregister)
-        for name in ("open", "mkdir", "link", "rename", "unlink", "fsync"):
+        names = ["open", "mkdir", "link", "rename", "unlink", "fsync"]
+        for name in [*names, "write"] if self.sees_writing else names:
             self._undo.enter_context(mock.patch.object(os, name, self._watching(name)))
         return self
 
@@ -107,14 +111,15 @@ class WatchedDisk:
 
     def _operation_of(self, name: str, *args: Any) -> Operation | None:
         """Return what a call of `os.<name>` does to names in the directory."""
-        if name == "fsync":
-            synced = Path(f"/proc/self/fd/{args[0]}").readlink()
-            if not synced.is_dir():
+        if name in ("fsync", "write"):
+            file = Path(f"/proc/self/fd/{args[0]}").readlink()
+            path = "." if file == self.directory else self.inside(file)
+            if path is None or not (file.is_dir() or self.sees_writing):
                 return None
-            if synced == self.directory:
-                return Operation(kind="sync_directory", path=".")
-            path = self.inside(synced)
-            return None if path is None else Operation(kind="sync_directory", path=path)
+            if name == "write":
+                offset = os.lseek(args[0], 0, os.SEEK_CUR)
+                return Operation(kind="write", path=path, offset=offset, content=bytes(args[1]))
+            return Operation(kind="sync_directory" if file.is_dir() else "sync", path=path)
         path = self.inside(args[0])
         if path is None:
             return None
