@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
@@ -12,7 +13,17 @@ import pytest
 from faces import Looker, said
 from sessions_api import Agent, AgentClosed
 from sessions_api.testing import ScriptedProvider
-from state_store import StateStoreError, StoreDamaged, StoreForeign, StoreUnavailable
+from state_store import (
+    StateStoreError,
+    StoreDamaged,
+    StoreForeign,
+    StoreInUse,
+    StoreUnavailable,
+    UpgradeFailed,
+)
+from state_store.sqlite import gate
+from state_store.sqlite.place import Place
+from state_store.sqlite.schema import SCHEMA, Migration, Schema
 from workspace_identity import StateHomeUnusable, UnsafeWorkspace
 
 if TYPE_CHECKING:
@@ -104,6 +115,43 @@ def test_another_workspaces_database_always_refuses(
     shutil.copy(foreign, look.database())
     with pytest.raises(StoreForeign):
         open_agent([], persistence="best-effort")
+
+
+def test_a_store_whose_files_are_being_changed_is_not_usable_now(
+    open_agent: OpenAgent, look: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody upgrades or restores it required refuses; best effort goes on in memory."""
+    open_agent([]).close()
+    monkeypatch.setattr(gate, "PASSING_TIMEOUT_MS", 20)
+    with look.database().with_name("state.sqlite3.gate").open() as closed:
+        fcntl.flock(closed, fcntl.LOCK_EX)
+        with pytest.raises(StoreInUse):
+            open_agent([])
+        agent = open_agent([said("hi")], persistence="best-effort")
+    assert agent.agent.saving is False
+    assert agent.run("hello").text == "hi"
+    (notice,) = agent.agent.notices
+    assert "will be saved" in notice
+
+
+@pytest.mark.parametrize("persistence", ["required", "best-effort"])
+def test_a_failed_upgrade_always_refuses(
+    open_agent: OpenAgent, look: Looker, monkeypatch: pytest.MonkeyPatch, persistence: str
+) -> None:
+    """A conversation never goes on beside a history that is there but cannot be opened."""
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    agent = open_agent([said("x")])
+    agent.run("a")
+    agent.close()
+    before = look.database().read_bytes()
+    schema = Schema((*SCHEMA.migrations, Migration(name="next", apply=fail)))
+    monkeypatch.setitem(vars(Place)["at"].__func__.__kwdefaults__, "schema", schema)
+    with pytest.raises(UpgradeFailed):
+        open_agent([], persistence=persistence)
+    assert look.database().read_bytes() == before
 
 
 def test_a_state_home_inside_the_workspace_is_refused(workspace: Path) -> None:

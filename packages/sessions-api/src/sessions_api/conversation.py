@@ -29,7 +29,16 @@ from sessions_api.runs.recorder import RunPlan, RunRecorder
 from sessions_api.runs.tools import Tool, toolbox
 from sessions_api.sessions import Sessions
 from sessions_api.state import Persistence, open_state
-from state_store import Clock, IdSource, NewSession, Session, new_id, utc_now
+from state_store import (
+    Clock,
+    IdSource,
+    NewSession,
+    Progress,
+    Session,
+    new_id,
+    silent,
+    utc_now,
+)
 from workspace_identity import resolve_state_home
 
 if TYPE_CHECKING:
@@ -53,6 +62,8 @@ class AgentOptions(TypedDict, total=False):
       on in memory with a line in `notices`; "ephemeral" keeps nothing and touches no disk.
     - `accept_endpoint`: consent to send a history to another origin than it came from.
     - `state_home`: instead of TINYAGENT_STATE_HOME or ~/.tinyagent.
+    - `progress`: called with what an upgrade of an older store is at, how much is done, of how
+      much; (0, 0) where that cannot be known.
     - `clock`, `new_id`: sources of times and ids, for tests.
     """
 
@@ -66,6 +77,7 @@ class AgentOptions(TypedDict, total=False):
     persistence: Persistence
     accept_endpoint: bool
     state_home: str | os.PathLike[str] | None
+    progress: Progress
     clock: Clock
     new_id: IdSource
 
@@ -101,6 +113,7 @@ class Conversation:
             state_home=options.get("state_home"),
             persistence=options.get("persistence", "required"),
             secrets=self._secrets,
+            progress=options.get("progress", silent),
             clock=options.get("clock", utc_now),
             new_id=self._new_id,
         )

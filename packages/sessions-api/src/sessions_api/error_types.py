@@ -12,7 +12,7 @@ import asyncio
 
 from run_journal import ErrorType
 from sessions_api.errors import ProviderError
-from state_store import StateStoreError, StoreBusy, StoreFull
+from state_store import StateStoreError, StoreBusy, StoreFull, StoreInUse
 
 
 def error_type_of(error: BaseException | None) -> str:
@@ -24,7 +24,7 @@ def error_type_of(error: BaseException | None) -> str:
             return "cancelled"
         case StoreFull():
             return "storage.full"
-        case StoreBusy():
+        case StoreBusy() | StoreInUse():
             return "storage.busy"
         case StateStoreError():
             return "internal"

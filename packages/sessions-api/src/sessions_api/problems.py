@@ -2,18 +2,30 @@
 
 Owns the translation of any exception into a `Problem`. Invariant: the words of our own errors are
 passed on, because they never hold content or secrets; those of others are not, because nobody
-knows what stands in them.
+knows what stands in them. Where a library says what to do in general, the hint here is a command.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from run_journal import RunJournalError
+from sessions_api.command_line import typed
 from sessions_api.errors import RunFailed, SessionsError
-from state_store import SessionBusy, StateStoreError, StoreBusy
+from state_store import (
+    Backup,
+    BackupUnusable,
+    Maintenance,
+    SessionBusy,
+    StateStoreError,
+    StoreBusy,
+    StoreDamaged,
+    StoreInUse,
+    StoreLost,
+)
 from workspace_identity import RegistryBusy, WorkspaceIdentityError
 
 if TYPE_CHECKING:
@@ -34,11 +46,11 @@ class Problem:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-def problem_of(error: BaseException) -> Problem:
-    """Return what *error* means."""
+def problem_of(error: BaseException, *, workspace: str = ".") -> Problem:
+    """Return what *error*, met in *workspace*, means."""
     match error:
         case RunFailed():
-            return _failed_run(error)
+            return _failed_run(error, workspace)
         case RunJournalError():
             # Those say what to do in the same sentence.
             message, _, hint = str(error).partition(". ")
@@ -47,8 +59,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem(
                 kind=_kind(error),
                 message=str(error),
-                hint=error.hint or _HELP,
-                retryable=isinstance(error, SessionBusy | StoreBusy | RegistryBusy),
+                hint=_hint_of(error, workspace) or _HELP,
+                retryable=isinstance(error, SessionBusy | StoreBusy | StoreInUse | RegistryBusy),
             )
         case OSError():
             named = f"{error.filename}: " if error.filename else ""
@@ -65,12 +77,12 @@ def problem_of(error: BaseException) -> Problem:
             )
 
 
-def _failed_run(error: RunFailed) -> Problem:
+def _failed_run(error: RunFailed, workspace: str) -> Problem:
     cause = error.__cause__
     message, hint = str(error), error.hint
     if isinstance(cause, SessionsError | StateStoreError):
         message = f"{message} {cause}"
-        hint = cause.hint or hint
+        hint = _hint_of(cause, workspace) or hint
     return Problem(
         kind=error.error_type,
         message=message,
@@ -78,6 +90,52 @@ def _failed_run(error: RunFailed) -> Problem:
         retryable=error.retryable,
         facts={"session_id": error.session_id, "run_id": error.run_id},
     )
+
+
+def after_damage(database: Path, workspace: str) -> str:
+    """Return which commands help a damaged *database*, and the newest good backup."""
+    backup = _newest_good(database)
+    recover = typed("store recover", workspace=workspace)
+    if backup is None:
+        return (
+            "Keep the file; there is no good backup beside it. To save what it still holds:"
+            f" {recover}"
+        )
+    restore = typed("store restore --over-damaged", workspace=workspace)
+    return (
+        f"Keep the file. To put back the newest good backup, {backup.path}: {restore};"
+        f" to save what the file still holds: {recover}"
+    )
+
+
+def _hint_of(
+    error: SessionsError | StateStoreError | WorkspaceIdentityError, workspace: str
+) -> str | None:
+    match error:
+        case StoreLost() if error.backup_path is not None:
+            restore = typed("store restore", workspace=workspace)
+            return (
+                "If it was moved, put it back, with its -wal. To restore the newest good backup:"
+                f" {restore}"
+            )
+        case StoreLost():
+            return error.hint
+        case StoreDamaged():
+            return after_damage(Path(error.path), workspace)
+        case BackupUnusable():
+            choose = typed("store backups", workspace=workspace)
+            return f"Nothing was changed. Choose another one: {choose}"
+        case _:
+            return error.hint
+
+
+def _newest_good(database: Path) -> Backup | None:
+    try:
+        # The directory of a database has the name of its workspace.
+        found = Maintenance(database, workspace_id=database.parent.name).backups()
+    except (StateStoreError, OSError):
+        return None
+    return next((one for one in reversed(found) if one.problem is None), None)
 
 
 def _kind(error: BaseException) -> str:

@@ -2,7 +2,8 @@
 
 Owns the order of opening and closing the three, and what happens when the store cannot be used.
 Invariants: what is opened for reading creates nothing; a conversation is never believed saved
-when it is not (`saving`, `notices`); a damaged, newer or foreign database always refuses.
+when it is not (`saving`, `notices`); a damaged, newer or foreign database always refuses, and so
+does one whose upgrade failed; what a delete that was cut off has left is removed at the next start.
 
 Must not: know agents, runs or providers.
 """
@@ -10,6 +11,7 @@ Must not: know agents, runs or providers.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,11 +20,16 @@ from state_store import (
     Clock,
     Deleted,
     IdSource,
+    Progress,
     SqliteStore,
+    StateStoreError,
     StoreBusy,
+    StoreInUse,
     StoreMissing,
     StoreUnavailable,
+    Upgrade,
     new_id,
+    silent,
     utc_now,
 )
 from workspace_identity import (
@@ -42,7 +49,9 @@ if TYPE_CHECKING:
     from sessions_api.story import WorkspaceStory
 
 Persistence = Literal["required", "best-effort", "ephemeral"]
-_UNUSABLE = (StoreUnavailable, StoreBusy, StateHomeUnusable, RegistryBusy)
+_UNUSABLE = (StoreUnavailable, StoreBusy, StoreInUse, StateHomeUnusable, RegistryBusy)
+# At one start. Each is a commit of its own, and nobody waits for a thousand of them.
+_FINISHED_DELETES_LIMIT = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +59,8 @@ class WorkspaceState:
     """What an agent or a command works on. Thread-safe where the store is; does not cross a fork.
 
     `saving` is False when nothing is kept after closing. `notices` are lines for a person, about
-    the workspace or about what is not saved.
+    the workspace or about what is not saved; `upgrade_notice` is the one of them that tells of an
+    upgrade of the database, which opening it has made.
     """
 
     root: Path
@@ -60,6 +70,7 @@ class WorkspaceState:
     story: WorkspaceStory | None
     saving: bool
     notices: tuple[str, ...] = ()
+    upgrade_notice: str | None = None
     _told_recovered_count: int = field(default=0, init=False)
 
     def lost_lines_notice(self) -> str | None:
@@ -75,15 +86,33 @@ class WorkspaceState:
     def delete(self, session_id: str) -> Deleted:
         """Delete a session everywhere: its rows, then its journal; a tombstone stays.
 
-        A journal that cannot be removed, because another process holds it, is named in `notices`.
+        A journal that cannot be removed, because another process holds it, is named in `notices`
+        and goes at a later start.
         """
         deleted = self.store.delete(session_id)
-        if self.story is not None and not self.story.deleted(deleted):
+        if self.story is None:
+            return deleted
+        if self.story.deleted(deleted):
+            with suppress(StateStoreError):  # the next start finds that nothing is left
+                self.store.mark_erased(session_id)
+        else:
             journal = self.story.journal.path_for(session_id)
             self.notices += (
                 f"The session is deleted; its journal stayed and may go too: {journal}",
             )
         return deleted
+
+    def finish_deletes(self) -> None:
+        """Remove what deletes that were cut off have left: journals of sessions without rows.
+
+        What cannot be removed now is tried again at the next start.
+        """
+        if self.story is None:
+            return
+        with suppress(StateStoreError):
+            for session_id in self.store.unerased()[:_FINISHED_DELETES_LIMIT]:
+                if self.story.erased(session_id):
+                    self.store.mark_erased(session_id)
 
     def tell_recovered(self) -> None:
         """Tell the journal of runs that the store has recovered since it was last asked."""
@@ -105,18 +134,27 @@ def open_state(
     state_home: str | os.PathLike[str] | None = None,
     persistence: Persistence = "required",
     secrets: Callable[[], Iterable[str]] = tuple,
+    progress: Progress = silent,
     clock: Clock = utc_now,
     new_id: IdSource = new_id,
 ) -> WorkspaceState:
     """Open *workspace* for writing and recover what dead processes left pending.
 
-    With "best-effort" a store that cannot be used (permission, filesystem, full, busy) gives
-    way to memory and a notice; with "ephemeral" nothing is read or written at all.
+    With "best-effort" a store that cannot be used (permission, filesystem, full, busy, in use by
+    one who changes its files) gives way to memory and a notice; with "ephemeral" nothing is read or
+    written at all. An older database is upgraded, and *progress* told.
     """
     if persistence == "ephemeral":
         return _in_memory(Path(workspace), notices=(), clock=clock, new_id=new_id)
     try:
-        return _open(workspace, state_home=state_home, secrets=secrets, clock=clock, new_id=new_id)
+        return _open(
+            workspace,
+            state_home=state_home,
+            secrets=secrets,
+            progress=progress,
+            clock=clock,
+            new_id=new_id,
+        )
     except _UNUSABLE as error:
         if persistence == "required":
             raise
@@ -125,17 +163,31 @@ def open_state(
 
 
 def read_state(
-    workspace: str | os.PathLike[str], *, state_home: str | os.PathLike[str] | None = None
+    workspace: str | os.PathLike[str],
+    *,
+    state_home: str | os.PathLike[str] | None = None,
+    progress: Progress = silent,
 ) -> WorkspaceState:
-    """Open *workspace* for reading; creates nothing, and a workspace never used is empty."""
+    """Open *workspace* for reading; creates nothing, and a workspace never used is empty.
+
+    An older database is upgraded first, and *progress* told.
+    """
     found = inspect_workspace(workspace, state_home=state_home)
     notices = _notices(found)
     if found.id is None or found.paths is None:
         return _in_memory(found.root, notices=notices)
     try:
-        store = SqliteStore.open(found.paths.database, workspace_id=found.id, writing=False)
+        store = SqliteStore.open(
+            found.paths.database,
+            workspace_id=found.id,
+            writing=False,
+            progress=progress,
+        )
     except StoreMissing:
         return _in_memory(found.root, notices=notices)
+    if store.upgraded is not None:
+        _tell_upgrade(found.paths, found.id, store.upgraded)
+    upgrade_notice = _upgrade_notice(store.upgraded)
     return WorkspaceState(
         root=found.root,
         workspace_id=found.id,
@@ -143,7 +195,8 @@ def read_state(
         store=store,
         story=None,
         saving=False,
-        notices=notices,
+        notices=notices + ((upgrade_notice,) if upgrade_notice else ()),
+        upgrade_notice=upgrade_notice,
     )
 
 
@@ -152,6 +205,7 @@ def _open(
     *,
     state_home: str | os.PathLike[str] | None,
     secrets: Callable[[], Iterable[str]],
+    progress: Progress,
     clock: Clock,
     new_id: IdSource,
 ) -> WorkspaceState:
@@ -162,6 +216,7 @@ def _open(
         owners_dir=found.paths.owners,
         clock=clock,
         new_id=new_id,
+        progress=progress,
     )
     try:
         # Not for those who only read: the journal's package is a third of their start.
@@ -176,6 +231,9 @@ def _open(
         raise
     story = WorkspaceStory(journal)
     story.opened(str(found.verdict), recovered_count=len(store.recovered))
+    if store.upgraded is not None:
+        story.migrated(store.upgraded)
+    upgrade_notice = _upgrade_notice(store.upgraded)
     state = WorkspaceState(
         root=found.root,
         workspace_id=found.id,
@@ -183,10 +241,33 @@ def _open(
         store=store,
         story=story,
         saving=True,
-        notices=_notices(found),
+        notices=_notices(found) + ((upgrade_notice,) if upgrade_notice else ()),
+        upgrade_notice=upgrade_notice,
     )
-    state.tell_recovered()
+    try:
+        state.tell_recovered()
+        state.finish_deletes()
+    except BaseException:
+        state.close()
+        raise
     return state
+
+
+def _tell_upgrade(paths: WorkspacePaths, workspace_id: str, upgrade: Upgrade) -> None:
+    """Tell the journal what a reader, who has none open, did to the database."""
+    from run_journal import Journal  # noqa: PLC0415 - for an upgrade alone
+    from sessions_api.story import WorkspaceStory  # noqa: PLC0415 - the same
+
+    with Journal(paths.journal_dir, workspace_id=workspace_id) as journal:
+        WorkspaceStory(journal).migrated(upgrade)
+
+
+def _upgrade_notice(upgrade: Upgrade | None) -> str | None:
+    if upgrade is None:
+        return None
+    backup = "" if upgrade.backup is None else f"; the backup made before is {upgrade.backup.path}"
+    versions = f"from schema {upgrade.from_version} to {upgrade.to_version}"
+    return f"The database was upgraded {versions}{backup}"
 
 
 def _notices(found: Workspace | Inspection) -> tuple[str, ...]:

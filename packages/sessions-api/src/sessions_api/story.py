@@ -20,7 +20,9 @@ from run_journal import (
     SessionDeleted,
     SessionRenamed,
     SessionResumed,
+    StoreMigrated,
     StoreOpened,
+    StoreRestored,
     WorkspaceDecided,
     WorkspaceVerdict,
 )
@@ -28,7 +30,7 @@ from run_journal import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from state_store import Deleted, Run, Session
+    from state_store import Backup, Deleted, Restored, Run, Session, Upgrade
 
 P = ParamSpec("P")
 
@@ -51,6 +53,35 @@ class WorkspaceStory:
             self._tell(WorkspaceDecided, verdict=WorkspaceVerdict(verdict))
         if recovered_count:
             self._tell(StoreOpened, pid=os.getpid(), recovered_run_count=recovered_count)
+
+    def migrated(self, upgrade: Upgrade) -> None:
+        """Tell that the database has another schema now, and how many old backups went for it."""
+        backup = upgrade.backup
+        self._tell(
+            StoreMigrated,
+            from_version=upgrade.from_version,
+            to_version=upgrade.to_version,
+            backed_up=backup is not None,
+            pruned_backup_count=0 if backup is None else len(backup.pruned),
+        )
+
+    def restored(self, restored: Restored) -> None:
+        """Tell that a backup took the place of the database."""
+        self._tell(
+            StoreRestored,
+            schema_version=restored.version,
+            session_count=restored.session_count,
+        )
+
+    def backed_up(self, backup: Backup) -> None:
+        """Tell that older backups went because a new one was made; a backup alone is no event."""
+        if backup.pruned:
+            self._tell(
+                StoreOpened,
+                schema_version=backup.version,
+                pid=os.getpid(),
+                pruned_backup_count=len(backup.pruned),
+            )
 
     def recovered(self, runs: Sequence[Run]) -> None:
         """Tell the end of runs whose process had died; each run's last line."""
@@ -99,3 +130,17 @@ class WorkspaceStory:
             run_count=deleted.run_count,
         )
         return is_gone
+
+    def erased(self, session_id: str) -> bool:
+        """Remove the journal that a delete left when it was cut off.
+
+        Returns whether nothing is left. The deletion is told if there was something: then nobody
+        had come to tell it.
+        """
+        try:
+            was_there = self.journal.delete(session_id)
+        except (RunJournalError, OSError):
+            return False
+        if was_there:
+            self._tell(SessionDeleted, session_id=session_id)
+        return True

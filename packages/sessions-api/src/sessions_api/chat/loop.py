@@ -28,7 +28,7 @@ from sessions_api.showing.listing import handle, session_lines, shown_title
 from sessions_api.showing.liveness import shown_run, shown_session
 from sessions_api.showing.terminal_text import Ink, cut, one_line, prints_on_terminal, safe
 from sessions_api.showing.transcript import call_text, transcript
-from state_store import StateStoreError
+from state_store import StateStoreError, StoreDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +154,8 @@ class Chat:
             kept = " What was said and done so far is saved." if self._agent.saving else ""
             self._say(f"Stopped.{kept}")
         except (SessionsError, StateStoreError) as error:
+            if isinstance(error, StoreDamaged) or isinstance(error.__cause__, StoreDamaged):
+                raise  # nothing that is said from now on would be kept
             self.failed_count += 1
             self._problem(error)
         self._note_saved()

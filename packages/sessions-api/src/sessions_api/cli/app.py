@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.cli import changing, conversing, exporting, inspecting, journals, listing, places
+from sessions_api.cli import (
+    changing,
+    conversing,
+    exporting,
+    inspecting,
+    journals,
+    listing,
+    places,
+    recovering,
+    restoring,
+    storing,
+)
 from sessions_api.cli.failures import USAGE, UsageInvalid
-from sessions_api.cli.grammar import RootGroup, SessionsGroup, WorkspaceGroup
+from sessions_api.cli.grammar import RootGroup, SessionsGroup, StoreGroup, WorkspaceGroup
 from sessions_api.cli.listing import Archived, Cursor, Ids, Limit  # noqa: TC001 - Typer reads it
 from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, declared, report
 from sessions_api.cli.output import Output
@@ -30,9 +41,11 @@ def build() -> typer.Typer:
     )
     sessions = typer.Typer(cls=SessionsGroup, help="List, show, resume, change and export.")
     workspace = typer.Typer(cls=WorkspaceGroup, help="Which workspace a directory is.")
+    store = typer.Typer(cls=StoreGroup, help="Check, back up, restore the database.")
     app.callback()(declared(PLACE, JSON, PROVIDER, RESUME)(_root))
     sessions.callback()(declared(PLACE, JSON)(_sessions))
     workspace.callback()(declared(PLACE, JSON)(_workspace))
+    store.callback()(declared(PLACE, JSON)(_store))
     conversing.add_to(app, sessions=sessions)
     listing.add_to(sessions)
     inspecting.add_to(app, sessions=sessions)
@@ -40,8 +53,12 @@ def build() -> typer.Typer:
     exporting.add_to(sessions)
     journals.add_to(app)
     places.add_to(app, workspace=workspace)
+    storing.add_to(store)
+    restoring.add_to(store)
+    recovering.add_to(store)
     app.add_typer(sessions, name="sessions")
     app.add_typer(workspace, name="workspace")
+    app.add_typer(store, name="store")
     return app
 
 
@@ -70,6 +87,10 @@ def _sessions(
 
 def _workspace() -> None:
     """Show, list, relink and forget workspaces."""
+
+
+def _store() -> None:
+    """Check, back up, restore, compact and recover the database that holds the sessions."""
 
 
 def carry_out(arguments: Sequence[str]) -> int:

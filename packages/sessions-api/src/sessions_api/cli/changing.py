@@ -6,18 +6,18 @@ nothing; deleting asks first, and where nobody can be asked it needs `--yes`.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.cli.failures import ConsentMissing, Declined, UsageInvalid
+from sessions_api.cli.consent import Yes, require_consent
+from sessions_api.cli.failures import UsageInvalid
 from sessions_api.cli.inspecting import Ref  # noqa: TC001 - Typer reads it
 from sessions_api.cli.opened import resolved, writing
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.showing import figures
 from sessions_api.showing.listing import handle, shown_title
-from sessions_api.showing.terminal_text import cut, on_terminal, one_line
+from sessions_api.showing.terminal_text import cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ Refs = Annotated[
     list[str], typer.Argument(metavar="REF...", help="latest, id, last digits or exact title.")
 ]
 Title = Annotated[str, typer.Argument(metavar="TITLE", help="One that no automatic one replaces.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _TITLE_COLUMNS = 50
 
 
@@ -75,7 +74,8 @@ def _change(call: Call, ref: str, change: Callable[[Sessions, str], Session]) ->
 def delete(call: Call, refs: Refs, *, yes: Yes = False) -> None:
     """Delete sessions for good, with their journals; asks first."""
     found = resolved(call, *refs)
-    _ask(call, found, yes=yes)
+    if not yes:
+        _ask(call, found)
     deleted: list[Deleted] = []
     try:
         with writing(call) as opened:
@@ -99,21 +99,16 @@ def delete(call: Call, refs: Refs, *, yes: Yes = False) -> None:
         call.out.note(f"A backup still holds it: {one_line(backup)}")
 
 
-def _ask(call: Call, sessions: Sequence[Session], *, yes: bool) -> None:
-    if yes:
-        return
-    if not on_terminal():
-        raise ConsentMissing(
-            f"Deleting {figures.count(len(sessions), 'session')} was not confirmed.",
-            hint="Nothing was deleted. Say --yes where nobody can be asked.",
-        )
-    for one in sessions:
-        call.out.note(
+def _ask(call: Call, sessions: Sequence[Session]) -> None:
+    require_consent(
+        call.out,
+        "Delete for good?",
+        lines=[
             f"{handle(one.id)}  {cut(shown_title(one.title), _TITLE_COLUMNS)}  "
             f"{figures.count(one.message_count, 'message')}, "
             f"last active {figures.ago(one.updated_at)}"
-        )
-    sys.stderr.write("Delete for good? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise Declined("Nothing was deleted.", hint="Answer y to delete.")
+            for one in sessions
+        ],
+        refused=f"Deleting {figures.count(len(sessions), 'session')} was not confirmed.",
+        nothing="Nothing was deleted.",
+    )

@@ -2,6 +2,7 @@
 
     SessionsError
     ├── UsageInvalid                  the command line asks for what cannot be (ValueError)
+    ├── BackupAmbiguous               several backups fit (a ReferenceAmbiguous, LookupError)
     ├── ConsentMissing                refused without --yes off a terminal
     ├── Declined                      the question was answered with no
     └── OutputFailed                  standard output cannot be written (RuntimeError)
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions_api.errors import SessionsError
+from sessions_api.errors import ReferenceAmbiguous, SessionsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,20 @@ FAILED, USAGE = 1, 2
 
 class UsageInvalid(SessionsError, ValueError):
     """The command line asks for something that cannot be."""
+
+
+class BackupAmbiguous(ReferenceAmbiguous):
+    """Several backups fit `reference`; `candidates` are the names that tell them apart."""
+
+    def __init__(self, reference: str, *, names: tuple[str, ...]) -> None:
+        SessionsError.__init__(
+            self,
+            f"{len(names)} backups fit {reference!r}: {', '.join(names)}.",
+            hint="Name one by more of its name, or by its path.",
+        )
+        self.reference = reference
+        self.candidates = tuple((name, None) for name in names)
+        self.kind = "backup"
 
 
 class ConsentMissing(SessionsError):
@@ -63,6 +78,8 @@ def _codes() -> Iterator[tuple[tuple[type[Exception], ...], int]]:
             errors.ReferenceNotFound,
             store.SessionNotFound,
             store.RunNotFound,
+            store.StoreMissing,
+            store.BackupUnusable,
             identity.UnknownWorkspace,
             journal.JournalMissing,
         ),
@@ -70,7 +87,16 @@ def _codes() -> Iterator[tuple[tuple[type[Exception], ...], int]]:
     )
     yield (store.StoreDamaged, store.StoreForeign), 5
     yield (store.StoreNewer,), 6
-    yield (store.SessionBusy, store.StoreBusy, identity.RegistryBusy, journal.JournalBusy), 7
+    yield (
+        (
+            store.SessionBusy,
+            store.StoreBusy,
+            store.StoreInUse,
+            identity.RegistryBusy,
+            journal.JournalBusy,
+        ),
+        7,
+    )
     yield (
         (
             UsageInvalid,

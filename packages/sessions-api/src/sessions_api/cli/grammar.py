@@ -62,6 +62,10 @@ class WorkspaceGroup(UsualCommandGroup):
     """`tinyagent workspace`; one of its commands has to be named."""
 
 
+class StoreGroup(UsualCommandGroup):
+    """`tinyagent store`; one of its commands has to be named."""
+
+
 def command_first(
     args: Sequence[str], *, own: Container[str], valued: Container[str], usual: str
 ) -> list[str]:

@@ -1,7 +1,8 @@
 """From a call to what it works on: a workspace for reading, one for writing, an agent.
 
 Invariants: a reference is resolved by reading before anything is opened for writing, so that a
-wrong one creates nothing; notices about the workspace go to standard error.
+wrong one creates nothing; notices about the workspace go to standard error, and how far an upgrade
+of its database is, too.
 
 The SDK is imported here, when a command runs, and not by `--help` or `--version`. Reading needs
 neither the settings nor any provider.
@@ -49,10 +50,11 @@ def writing(call: Call) -> Iterator[Opened]:
     yield from _opened(call, open_state)
 
 
-def _opened(call: Call, opening: Callable[[str], WorkspaceState]) -> Iterator[Opened]:
+def _opened(call: Call, opening: Callable[..., WorkspaceState]) -> Iterator[Opened]:
     from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
 
-    state = opening(call.workspace)
+    with call.out.progress() as progress:
+        state = opening(call.workspace, progress=progress)
     try:
         told = state.notices
         for notice in told:
@@ -67,17 +69,22 @@ def _opened(call: Call, opening: Callable[[str], WorkspaceState]) -> Iterator[Op
 def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
     """Return the sessions that *refs* name, each once; writes nothing.
 
-    Notices are left to whoever opens the workspace next; when that is nobody, they are told.
+    Notices are left to whoever opens the workspace next; when that is nobody, they are told, and
+    so is an upgrade, which the next one knows nothing of.
     """
     from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
     from sessions_api.state import read_state  # noqa: PLC0415 - see the module's docstring
 
-    state = read_state(call.workspace)
+    with call.out.progress() as progress:
+        state = read_state(call.workspace, progress=progress)
+    if state.upgrade_notice is not None:
+        call.out.note(safe(state.upgrade_notice))
     try:
         found = [Sessions(state).get(ref) for ref in refs]
     except LookupError:
         for notice in state.notices:
-            call.out.note(safe(notice))
+            if notice != state.upgrade_notice:
+                call.out.note(safe(notice))
         raise
     finally:
         state.close()
@@ -88,11 +95,13 @@ def agent_for(call: Call, *, persistence: Persistence) -> Agent:
     """Open an agent as the call wants it."""
     from sessions_api.agent import Agent  # noqa: PLC0415 - see the module's docstring
 
-    return Agent(
-        call.workspace,
-        provider=call.provider,
-        model=call.model,
-        base_url=call.base_url,
-        accept_endpoint=call.accept_endpoint,
-        persistence=persistence,
-    )
+    with call.out.progress() as progress:
+        return Agent(
+            call.workspace,
+            provider=call.provider,
+            model=call.model,
+            base_url=call.base_url,
+            accept_endpoint=call.accept_endpoint,
+            persistence=persistence,
+            progress=progress,
+        )

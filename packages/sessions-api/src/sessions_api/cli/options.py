@@ -190,12 +190,12 @@ def _guarded(work: Callable[..., None], call: Call, given: dict[str, Any]) -> in
     except typer.Exit as leaving:
         return leaving.exit_code
     except Exception as error:  # noqa: BLE001 - the border: whatever it was becomes two lines
-        return report(error, out, debug=call.debug)
+        return report(error, out, debug=call.debug, workspace=call.workspace)
     return 0
 
 
-def report(error: Exception, out: Output, *, debug: bool) -> int:
-    """Tell about *error* where it belongs and return its exit code."""
+def report(error: Exception, out: Output, *, debug: bool, workspace: str = ".") -> int:
+    """Tell about *error*, met in *workspace*, where it belongs and return its exit code."""
     from sessions_api.problems import problem_of  # noqa: PLC0415 - for a failure alone
 
     if debug:
@@ -203,7 +203,7 @@ def report(error: Exception, out: Output, *, debug: bool) -> int:
 
         for line in debug_lines(error):
             out.note(line)
-    problem = problem_of(error)
+    problem = problem_of(error, workspace=workspace)
     if out.json:
         _record_failure(
             out,

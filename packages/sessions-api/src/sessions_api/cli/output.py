@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sessions_api.cli.failures import OutputFailed
+from sessions_api.cli.progress import ProgressLine
 from sessions_api.showing.terminal_text import Ink, prints_on_terminal, safe
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Output:
     def columns_wide(self) -> int | None:
         """How wide a table may be; None where nobody looks at it."""
         return shutil.get_terminal_size().columns if prints_on_terminal(sys.stdout) else None
+
+    def progress(self) -> ProgressLine:
+        """Return what long work tells how far it is; nobody looks at it beside JSON in a pipe."""
+        piped = self.json and not prints_on_terminal(sys.stdout)
+        return ProgressLine(shown=prints_on_terminal(sys.stderr) and not piped)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Write lines of data, which are safe for a terminal."""

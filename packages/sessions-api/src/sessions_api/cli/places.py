@@ -58,6 +58,10 @@ def show_paths(call: Call) -> None:
         sizes = {
             "database": [database, *directory.glob(f"{database.name}-*")],
             "backups": directory.glob(f"{database.name}.backup-*"),
+            "set aside": [
+                *directory.glob(f"{database.name}.replaced-*"),
+                *directory.glob(f"{database.name}.salvaged-*"),
+            ],
             "journals": paths.journal_dir.glob("*"),
             "index": directory.glob("search.sqlite3*"),
         }
