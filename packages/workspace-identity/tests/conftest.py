@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+# Test folders are not packages, so what the tests share is found by its folder.
+sys.path.insert(0, str(Path(__file__).parent))
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _CAPABILITY_VERSION = 0x20080522
 _SYSTEM_CALLS = {"x86_64": (125, 126), "aarch64": (90, 91)}  # capget, capset
@@ -35,6 +41,57 @@ def project(tmp_path: Path) -> Path:
     made = tmp_path / "project"
     made.mkdir()
     return made
+
+
+class Mounts:
+    """Mounts of a test, undone when it ends, the last one first."""
+
+    def __init__(self) -> None:
+        self._targets: list[Path] = []
+
+    def tmpfs(self, target: Path, options: str = "size=16m") -> None:
+        """Mount an empty filesystem at *target*, which is made if it is missing."""
+        self._mount(target, "-t", "tmpfs", "-o", options, "none")
+
+    def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
+        """Let *target* show the directory *source* as well."""
+        self._mount(target, "--bind", str(source))
+        if read_only:
+            self._run("mount", "-o", "remount,bind,ro", str(target))
+
+    def unmount(self, target: Path) -> None:
+        """Take the mount at *target* away."""
+        self._run("umount", str(target))
+        self._targets.remove(target)
+
+    def unmount_all(self) -> None:
+        """Take away what is mounted still, at once even where it is in use."""
+        while self._targets:
+            self._run("umount", "--lazy", str(self._targets.pop()))
+
+    def _mount(self, target: Path, *arguments: str) -> None:
+        target.mkdir(exist_ok=True)
+        self._run("mount", *arguments, str(target))
+        self._targets.append(target)
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode and command[0] == "mount":
+            reason = done.stderr.partition("\n")[0].rpartition(": ")[2]
+            pytest.skip(f"this system does not let the test mount: {reason}")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def mounts() -> Iterator[Mounts]:
+    """Mount filesystems for a test; skips where only root of another machine could."""
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting needs root on Linux")
+    made = Mounts()
+    try:
+        yield made
+    finally:
+        made.unmount_all()
 
 
 @pytest.fixture

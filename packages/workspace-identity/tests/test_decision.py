@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workspace_identity import Evidence, Marker, MarkerState, Original, Place, Verdict, decide
+from workspace_identity.notices import notice_for
 from workspace_identity.record import Record
+from workspace_identity.table import TABLE as ROWS
+from workspace_identity.table import HistoryFate, MarkerFate
 
 ID = "11111111-1111-4111-8111-111111111111"
 OTHER_ID = "22222222-2222-4222-9222-222222222222"
@@ -66,7 +70,7 @@ TABLE = [
     ),
     ("new", found(ABSENT), 4, Verdict.NEW, None),
     ("new-damaged", found(DAMAGED), 4, Verdict.NEW, None),
-    ("unreadable-and-unknown", found(UNREADABLE), 4, Verdict.REFUSED, None),
+    ("unreadable-and-unknown", found(UNREADABLE), 1, Verdict.REFUSED, None),
     ("foreign", found(tracked=True), 5, Verdict.FOREIGN, None),
     ("adopted", found(), 6, Verdict.ADOPTED, ID),
     (
@@ -232,6 +236,49 @@ def test_every_evidence_has_one_decision_and_a_reason(evidence: Evidence) -> Non
     if decision.verdict is Verdict.REFUSED:
         assert decision.writes_nothing
         assert decision.workspace_id is None
+
+
+@given(all_evidence())
+def test_what_follows_from_a_decision_is_what_its_row_says(evidence: Evidence) -> None:
+    """Verdict, marker and history come out as the documented table has them."""
+    decision = decide(evidence)
+    row = ROWS[decision.row]
+    assert decision.verdict is row.verdict
+    assert decision.writes_marker == row.writes_marker
+    keeps_id = decision.workspace_id is not None
+    match row.history:
+        case HistoryFate.KEPT | HistoryFate.MOVED:
+            assert keeps_id
+        case HistoryFate.CLOSED | HistoryFate.BESIDE:
+            assert not keeps_id
+        case HistoryFate.EMPTY:
+            assert keeps_id == (row.marker is MarkerFate.KEPT)
+        case HistoryFate.WHILE_IN_PLACE:
+            assert keeps_id == (evidence.record_here is not None)
+
+
+@pytest.mark.parametrize("evidence", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_people_are_told_in_one_line_where_the_table_says_so(evidence: Evidence) -> None:
+    """A notice starts a sentence, and ends with the command that undoes the decision."""
+    decision = decide(evidence)
+    if decision.verdict is Verdict.REFUSED:
+        return
+    notice = notice_for(decision, evidence)
+    would_be = decide(replace(evidence, writable=True)) if decision.writes_record else decision
+    assert (notice is not None) == ROWS[would_be.row].notice
+    if notice is not None:
+        assert notice[0].isupper()
+        assert notice.isprintable()
+        assert re.search(r": tinyagent workspace (relink|forget) [0-9a-f-]{36}$", notice)
+        assert (decision.previous_path or HERE) in notice
+
+
+def test_the_notice_of_a_wrong_marker_says_whose_it_is() -> None:
+    """Row 3: after an `rsync` from another workspace people see where the marker came from."""
+    evidence = found(record_here=OWN_OTHER, claimed=CLAIM_THERE, original=Original.RECORDED)
+    notice = notice_for(decide(evidence), evidence)
+    assert notice is not None
+    assert f"was that of {THERE};" in notice
 
 
 @given(all_evidence())

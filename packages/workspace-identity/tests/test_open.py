@@ -175,6 +175,28 @@ def test_a_copy_of_what_cannot_be_judged_leaves_the_original_its_id(
     assert open_workspace(project).id == first.id
 
 
+@pytest.mark.parametrize("harm", ["unreadable", "a link", "another user's"])
+def test_a_copy_beside_an_original_whose_marker_cannot_be_judged_is_a_copy(
+    project: Path, tmp_path: Path, as_plain_user: None, harm: str
+) -> None:
+    """C22: what stands at the old path may well be the original, put back by somebody else."""
+    first = open_workspace(project)
+    shutil.copytree(project, tmp_path / "copy")
+    shutil.rmtree(project)
+    shutil.copytree(tmp_path / "copy", project)
+    marker = marker_of(project)
+    if harm == "unreadable":
+        marker.chmod(0)
+    elif harm == "a link":
+        marker.rename(tmp_path / "elsewhere")
+        marker.symlink_to(tmp_path / "elsewhere")
+    elif subprocess.run(["chown", "12345", str(marker)], check=False).returncode:
+        pytest.skip("only root can give a file to another user")
+    opened = open_workspace(tmp_path / "copy")
+    assert (opened.verdict, opened.row) == (Verdict.COPIED, 12)
+    assert opened.id != first.id
+
+
 def test_an_original_on_a_disk_that_is_not_mounted_keeps_its_id(
     project: Path, tmp_path: Path
 ) -> None:

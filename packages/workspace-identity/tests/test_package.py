@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,8 +22,14 @@ from workspace_identity import (
     WorkspaceIdentityError,
     WorkspaceMissing,
     errors,
+    forget,
     open_workspace,
+    relink,
 )
+from workspace_identity.lock import registry_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATH = Path("/w")
 ERRORS = [
@@ -69,6 +76,93 @@ def test_the_tree_of_errors_is_drawn_in_the_docstring() -> None:
         if isinstance(value, type) and issubclass(value, WorkspaceIdentityError)
     }
     assert drawn == defined - {"WorkspaceIdentityError"}
+
+
+def _missing(project: Path, home: Path) -> None:
+    open_workspace(project / "missing")
+
+
+def _unsafe_directory(project: Path, home: Path) -> None:
+    open_workspace("/")
+
+
+def _unsafe_marker(project: Path, home: Path) -> None:
+    (project / ".tinyagent").symlink_to(home)
+    open_workspace(project)
+
+
+def _unsafe_relink(project: Path, home: Path) -> None:
+    relink(open_workspace(project).id, home)
+
+
+def _unreadable_marker(project: Path, home: Path) -> None:
+    open_workspace(project, state_home=project.parent / "other")
+    (project / ".tinyagent" / "workspace-id").chmod(0)
+    open_workspace(project)
+
+
+def _unknown(project: Path, home: Path) -> None:
+    forget("11111111-1111-4111-8111-111111111111")
+
+
+def _busy(project: Path, home: Path) -> None:
+    home.mkdir()
+    with registry_lock(home):
+        open_workspace(project, lock_timeout_s=0)
+
+
+def _newer_record(project: Path, home: Path) -> None:
+    open_workspace(project).paths.record.write_text('{"format": 99}')
+    open_workspace(project)
+
+
+def _file_for_state_home(project: Path, home: Path) -> None:
+    home.touch()
+    open_workspace(project)
+
+
+def _link_for_rooms(project: Path, home: Path) -> None:
+    home.mkdir()
+    (home / "workspaces").symlink_to(project)
+    open_workspace(project)
+
+
+def _no_path(project: Path, home: Path) -> None:
+    open_workspace(project, state_home="a\0b")
+
+
+@pytest.mark.parametrize(
+    ("fail", "error_type"),
+    [
+        (_missing, WorkspaceMissing),
+        (_unsafe_directory, UnsafeWorkspace),
+        (_unsafe_marker, UnsafeWorkspace),
+        (_unsafe_relink, UnsafeWorkspace),
+        (_unreadable_marker, MarkerDamaged),
+        (_unknown, UnknownWorkspace),
+        (_busy, RegistryBusy),
+        (_newer_record, StateHomeUnusable),
+        (_file_for_state_home, StateHomeUnusable),
+        (_link_for_rooms, StateHomeUnusable),
+        (_no_path, StateHomeUnusable),
+    ],
+)
+def test_a_message_is_a_sentence_and_its_hint_is_one_too(
+    project: Path,
+    state_home: Path,
+    as_plain_user: None,
+    fail: Callable[[Path, Path], None],
+    error_type: type[WorkspaceIdentityError],
+) -> None:
+    """What failed, on what and why; then what to do: both for people, each on one line."""
+    with pytest.raises(error_type) as caught:
+        fail(project, state_home)
+    message, hint = str(caught.value), caught.value.hint
+    for text in (message, hint):
+        assert text[0].isupper()
+        assert text.isprintable()
+    assert message.endswith(".")
+    assert not message.endswith("..")
 
 
 def test_a_workspace_survives_pickling(project: Path) -> None:

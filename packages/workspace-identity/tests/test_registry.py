@@ -99,7 +99,38 @@ def test_forgetting_gives_the_directory_a_new_id_and_keeps_the_history(
     assert (back.id, back.paths) == (first.id, first.paths)
     again = open_workspace(project)
     assert (again.id, again.verdict) == (first.id, Verdict.KNOWN)
-    assert actions(state_home) == ["new", "forgotten", "new", "forgotten", "relinked"]
+    assert actions(state_home) == ["new", "forgotten", "new", "relinked", "forgotten"]
+
+
+def test_forgetting_works_where_the_marker_cannot_be_removed(
+    project: Path, as_plain_user: None
+) -> None:
+    """A read-only directory keeps its marker, and all the same begins anew; `relink` undoes it."""
+    first = open_workspace(project)
+    (project / ".tinyagent").chmod(0o500)
+    forget(first.id)
+    assert (project / ".tinyagent" / "workspace-id").read_text() == first.id + "\n"
+    second = open_workspace(project)
+    assert (second.verdict, second.id == first.id) == (Verdict.UNMARKED, False)
+    assert open_workspace(project).id == second.id
+    assert relink(first.id, project).id == first.id
+    assert open_workspace(project).id == first.id
+
+
+def test_a_forgotten_workspace_that_comes_back_elsewhere_is_adopted(
+    project: Path, tmp_path: Path
+) -> None:
+    """C21: the copy was forgotten, the true original turns up: its history is still there."""
+    first = open_workspace(project)
+    first.paths.database.write_bytes(b"history")
+    project.rename(tmp_path / "moved")
+    shutil.copytree(tmp_path / "moved", tmp_path / "copy")
+    assert open_workspace(tmp_path / "copy").id == first.id
+    forget(first.id)
+    opened = open_workspace(tmp_path / "moved")
+    assert (opened.id, opened.verdict) == (first.id, Verdict.ADOPTED)
+    assert opened.paths.database.read_bytes() == b"history"
+    assert open_workspace(tmp_path / "copy").id != first.id
 
 
 def test_forgetting_undoes_a_move_that_was_a_copy(project: Path, tmp_path: Path) -> None:
@@ -183,3 +214,13 @@ def test_the_history_says_from_where_to_where_and_why(project: Path, state_home:
         str(project.with_name("moved")),
     )
     assert line["reason"].startswith("row 8: ")
+    evidence = line["evidence"]
+    assert evidence.pop("recorded_place") == line["place"]
+    assert evidence == {
+        "marker": "valid",
+        "recorded_path": str(project),
+        "original": "gone",
+        "original_place": None,
+        "tracked": False,
+        "writable": True,
+    }

@@ -5,7 +5,7 @@
 a directory that is, or contains, the state home is refused. Standard library only.
 """
 
-from workspace_identity.decision import Decision, Evidence, Original, Verdict, decide
+from workspace_identity.decision import Decision, Evidence, Original, decide
 from workspace_identity.errors import (
     MarkerDamaged,
     RegistryBusy,
@@ -20,6 +20,7 @@ from workspace_identity.place import Place
 from workspace_identity.relink import forget, list_workspaces, relink
 from workspace_identity.resolve import inspect_workspace, open_workspace
 from workspace_identity.state_home import WorkspacePaths, resolve_state_home
+from workspace_identity.table import Verdict
 from workspace_identity.workspace import Inspection, Workspace, WorkspaceRecord
 from workspace_identity.workspace_id import is_workspace_id
 

@@ -1,9 +1,9 @@
 """The decision: which workspace a directory is, as one pure function over evidence.
 
 The law: moving keeps the id and the history; a copy whose original still exists gets a new id; two
-directories that both exist never share one writable history; nothing here deletes history. The
-rows are numbered as in the README's table, and the first that matches wins. This module reads no
-file and knows no clock.
+directories that both exist never share one writable history; nothing here deletes history. Which
+row applies is found here, the first that matches wins; what follows from it says `table`. This
+module reads no file and knows no clock.
 """
 
 from __future__ import annotations
@@ -14,28 +14,10 @@ from typing import TYPE_CHECKING
 
 from workspace_identity.marker import Marker, MarkerState
 from workspace_identity.place import Place, same_place
+from workspace_identity.table import TABLE, Verdict
 
 if TYPE_CHECKING:
     from workspace_identity.record import Record
-
-
-COPIED_IN_DOUBT = 12
-MOVED_WITHOUT_ITS_PLACE = 13
-
-
-class Verdict(StrEnum):
-    """What a directory turned out to be."""
-
-    REFUSED = "refused"
-    KNOWN = "known"
-    HEALED = "healed"
-    NEW = "new"
-    FOREIGN = "foreign"
-    ADOPTED = "adopted"
-    MOVED = "moved"
-    COPIED = "copied"
-    RESTORED = "restored"
-    UNMARKED = "unmarked"
 
 
 class Original(StrEnum):
@@ -53,8 +35,10 @@ class Original(StrEnum):
 class Evidence:
     """All that the decision may rest on. What an earlier row made needless stays at its default.
 
-    `record_here` is a record with this path and this place, `claimed` the record of the marker's
-    id; `original` and `original_place` say what is found at the path of `claimed`.
+    `record_here` is a record with this path, however it is spelt, and this place; `claimed` is the
+    record of the marker's id. `original` and `original_place` say what is found at the path of
+    `claimed`. `record_lost` is True where the record itself could not be used and the registry's
+    history stands in for it.
     """
 
     path: str
@@ -63,6 +47,7 @@ class Evidence:
     hazard: str | None = None
     record_here: Record | None = None
     claimed: Record | None = None
+    record_lost: bool = False
     original: Original | None = None
     original_place: Place | None = None
     original_problem: str = ""
@@ -94,42 +79,33 @@ class Decision:
 
 def decide(evidence: Evidence) -> Decision:
     """Decide what the directory is. Total: every evidence has exactly one decision."""
-    decision = _by_identity(evidence)
+    decision = decide_as_writable(evidence)
     if decision.writes_marker and not evidence.writable:
         return _unmarked(evidence, decision)
     return decision
 
 
-def _by_identity(evidence: Evidence) -> Decision:
+def decide_as_writable(evidence: Evidence) -> Decision:
+    """Decide as if a marker could be written, that is by the rows above the last."""
     marker, here = evidence.marker, evidence.record_here
     if evidence.hazard is not None:
-        return _refused(1, evidence.hazard)
+        return _row(1, evidence.hazard)
     if marker.state is MarkerState.UNSAFE:
-        return _refused(1, marker.problem)
+        return _row(1, marker.problem)
     if here is not None and marker.workspace_id == here.workspace_id:
-        return _known(2, here, "path, place and marker are those of the record")
+        return _row(2, "path, place and marker are those of the record", here.workspace_id)
     if here is not None:
-        return Decision(
-            row=3,
-            verdict=Verdict.HEALED,
-            workspace_id=here.workspace_id,
-            reason=f"path and place are those of the record, the marker is {_state(marker)}",
-            writes_marker=True,
-        )
+        reason = f"path and place are those of the record, the marker is {_state(marker)}"
+        return _row(3, reason, here.workspace_id)
     if marker.state is MarkerState.UNREADABLE:
-        return _refused(4, marker.problem)
+        return _row(1, marker.problem)
     if marker.workspace_id is None:
-        return _new(4, Verdict.NEW, f"the marker is {marker.state} and no record has this place")
+        return _row(4, f"the marker is {marker.state} and no record has this place")
     if evidence.claimed is not None:
         return _by_claim(evidence, marker.workspace_id, evidence.claimed)
     if evidence.tracked:
-        return _new(5, Verdict.FOREIGN, "the marker is tracked by git and no record has its id")
-    return Decision(
-        row=6,
-        verdict=Verdict.ADOPTED,
-        workspace_id=marker.workspace_id,
-        reason="the marker is valid and no record has its id",
-    )
+        return _row(5, "the marker is tracked by git and no record has its id")
+    return _row(6, "the marker is valid and no record has its id", marker.workspace_id)
 
 
 def _by_claim(evidence: Evidence, workspace_id: str, claimed: Record) -> Decision:
@@ -137,23 +113,24 @@ def _by_claim(evidence: Evidence, workspace_id: str, claimed: Record) -> Decisio
     elsewhere = evidence.path != there
     if elsewhere and same_place(evidence.place, claimed.place):
         if original is Original.THIS:
-            return _known(7, claimed, "the recorded path leads to this very directory")
+            return _row(7, "the recorded path leads to this very directory", workspace_id)
         if not _loses_the_tie(evidence, claimed):
-            return _kept(8, Verdict.MOVED, workspace_id, "the recorded place has this path", there)
+            return _row(8, "the recorded place has this path", workspace_id, there)
     if not elsewhere or original is Original.THIS:
-        return _kept(11, Verdict.RESTORED, workspace_id, "the recorded path is another place now")
+        former = there if elsewhere else None
+        return _row(11, "the recorded path is another place now", workspace_id, former)
     match original:
         case Original.RECORDED:
-            return _new(9, Verdict.COPIED, "the recorded path still is the recorded place", there)
+            return _row(9, "the recorded path still is the recorded place", None, there)
         case Original.CARRIES_MARKER:
-            return _new(10, Verdict.COPIED, "the recorded path carries the same marker", there)
+            return _row(10, "the recorded path carries the same marker", None, there)
         case Original.GONE:
-            return _moved(workspace_id, "the recorded path is gone", there)
+            return _row(13, "the recorded path is gone", workspace_id, there)
         case Original.ANOTHER:
-            return _moved(workspace_id, "the recorded path is another project", there)
+            return _row(13, "the recorded path is another project", workspace_id, there)
         case _:
             reason = f"the recorded path cannot be judged: {evidence.original_problem}"
-            return _new(COPIED_IN_DOUBT, Verdict.COPIED, reason, there)
+            return _row(12, reason, None, there)
 
 
 def _loses_the_tie(evidence: Evidence, claimed: Record) -> bool:
@@ -171,61 +148,30 @@ def _loses_the_tie(evidence: Evidence, claimed: Record) -> bool:
 def _unmarked(evidence: Evidence, decision: Decision) -> Decision:
     here = evidence.record_here
     if here is None:
-        return replace(
-            decision,
-            row=14,
-            verdict=Verdict.UNMARKED,
-            reason=f"{decision.reason}; the directory is read-only",
-            writes_marker=False,
-        )
-    return Decision(
-        row=14,
-        verdict=Verdict.UNMARKED,
-        workspace_id=here.workspace_id,
-        reason="path and place are those of the record, the directory is read-only",
-        writes_record=here.marked,
-    )
+        reason = f"{decision.reason}; the directory is read-only"
+        return _row(14, reason, None, decision.previous_path)
+    reason = "path and place are those of the record, the directory is read-only"
+    # Once the record says that there is no marker, nothing is left to write.
+    return replace(_row(14, reason, here.workspace_id), writes_record=here.marked)
 
 
 def _state(marker: Marker) -> str:
     return "another workspace's" if marker.state is MarkerState.VALID else marker.state.value
 
 
-def _refused(row: int, reason: str) -> Decision:
-    return Decision(row=row, verdict=Verdict.REFUSED, reason=reason, writes_record=False)
-
-
-def _known(row: int, record: Record, reason: str) -> Decision:
-    return Decision(
-        row=row,
-        verdict=Verdict.KNOWN,
-        workspace_id=record.workspace_id,
-        reason=reason,
-        writes_record=False,
-    )
-
-
-def _new(row: int, verdict: Verdict, reason: str, previous_path: str | None = None) -> Decision:
-    return Decision(
-        row=row,
-        verdict=verdict,
-        reason=reason,
-        previous_path=previous_path,
-        writes_marker=True,
-    )
-
-
-def _moved(workspace_id: str, reason: str, previous_path: str) -> Decision:
-    return _kept(MOVED_WITHOUT_ITS_PLACE, Verdict.MOVED, workspace_id, reason, previous_path)
-
-
-def _kept(
-    row: int, verdict: Verdict, workspace_id: str, reason: str, previous_path: str | None = None
+def _row(
+    number: int,
+    reason: str,
+    workspace_id: str | None = None,
+    previous_path: str | None = None,
 ) -> Decision:
+    row = TABLE[number]
     return Decision(
-        row=row,
-        verdict=verdict,
-        workspace_id=workspace_id,
+        row=number,
+        verdict=row.verdict,
         reason=reason,
+        workspace_id=workspace_id,
         previous_path=previous_path,
+        writes_marker=row.writes_marker,
+        writes_record=row.writes_record,
     )

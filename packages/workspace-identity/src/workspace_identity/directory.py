@@ -13,7 +13,6 @@ import contextlib
 import errno
 import os
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from workspace_identity import system
@@ -25,7 +24,7 @@ PRIVATE_DIR_MODE = 0o700
 PRIVATE_FILE_MODE = 0o600
 
 _NO_HARD_LINKS = frozenset(
-    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 )
 
 
@@ -34,18 +33,19 @@ class Directory:
 
     __slots__ = ("_descriptor", "path")
 
-    def __init__(self, path: Path, descriptor: int | None) -> None:
+    def __init__(self, path: str, descriptor: int | None) -> None:
         self.path = path
         self._descriptor = descriptor
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Open *path*, whose last component must be a directory and no symbolic link."""
-        return cls(Path(path), _open_directory(os.fspath(path), None))
+        text = os.fspath(path)
+        return cls(text, _open_directory(text, None))
 
     def subdirectory(self, name: str) -> Directory:
         """Open the directory *name* in this one, not through a link."""
-        return Directory(self.path / name, _open_directory(self._at(name), self._descriptor))
+        return Directory(self._path_of(name), _open_directory(self._at(name), self._descriptor))
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +71,7 @@ class Directory:
 
     def is_writable(self) -> bool:
         """Say whether this user may create names in the directory."""
-        where = os.fspath(self.path) if self._descriptor is None else "."
+        where = self.path if self._descriptor is None else "."
         effective = os.access in os.supports_effective_ids
         return os.access(where, os.W_OK | os.X_OK, dir_fd=self._descriptor, effective_ids=effective)
 
@@ -90,10 +90,14 @@ class Directory:
         Never blocks on a FIFO and reads nothing that is no regular file: then the bytes are empty
         and the status says what it is.
         """
-        flags = os.O_RDONLY | system.NOFOLLOW | system.NONBLOCK | system.CLOEXEC | system.BINARY
+        flags = os.O_RDONLY | system.NOFOLLOW | system.NONBLOCK | system.NOCTTY
+        flags |= system.CLOEXEC | system.BINARY
+        seen = None if system.NOFOLLOW else self._status_of(name)
         descriptor = os.open(self._at(name), flags, dir_fd=self._descriptor)
         try:
             status = os.fstat(descriptor)
+            if seen is not None and not os.path.samestat(seen, status):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
             if not stat.S_ISREG(status.st_mode):
                 return b"", status
             content = b""
@@ -120,7 +124,7 @@ class Directory:
             try:
                 system.set_mode(descriptor, PRIVATE_FILE_MODE)
                 _write_all(descriptor, content)
-                os.fsync(descriptor)
+                system.flush(descriptor)
             finally:
                 os.close(descriptor)
             if replace:
@@ -150,7 +154,7 @@ class Directory:
                 if os.read(descriptor, 1) != b"\n":
                     content = b"\n" + content
             _write_all(descriptor, content)
-            os.fsync(descriptor)
+            system.flush(descriptor)
         finally:
             os.close(descriptor)
         if size == 0:
@@ -177,12 +181,22 @@ class Directory:
                 dir_fd=self._descriptor,
             )
             try:
-                os.fsync(descriptor)
+                system.flush(descriptor)
             finally:
                 os.close(descriptor)
 
+    def _status_of(self, name: str) -> os.stat_result:
+        """Return what `lstat` says of *name*; ELOOP where that is a link."""
+        status = os.lstat(self._at(name))
+        if system.is_link(status):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        return status
+
     def _at(self, name: str) -> str:
-        return os.fspath(self.path / name) if self._descriptor is None else name
+        return self._path_of(name) if self._descriptor is None else name
+
+    def _path_of(self, name: str) -> str:
+        return f"{self.path}{os.sep}{name}"
 
     def _rename(self, source: str, target: str) -> None:
         os.replace(
@@ -215,7 +229,8 @@ class Directory:
 
 def _open_directory(path: str, parent: int | None) -> int | None:
     if not system.HAS_DIRECTORY_DESCRIPTORS:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
+        status = os.lstat(path)
+        if system.is_link(status) or not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return None
     flags = os.O_RDONLY | system.SEARCH_ONLY | system.DIRECTORY | system.NOFOLLOW | system.CLOEXEC

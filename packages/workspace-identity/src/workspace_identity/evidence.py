@@ -1,8 +1,8 @@
 """Gathering the evidence for a decision: all reading, no judging, nothing written.
 
 It looks only as far as the decision needs: a workspace that is where its record says costs two
-small files, a scan of the registry comes after that, other people's directories come last and for
-a bounded time, because a dead network mount answers never.
+small files, one that has another spelling a look at that path. Only then the registry is scanned.
+Recorded paths are looked at for a bounded time, because a dead network mount answers never.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from workspace_identity.decision import Evidence, Original
 from workspace_identity.directory import Directory
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 JUDGE_TIMEOUT_S = 3.0
+
+_ANOTHER_DEVICE = "{} is on another device than the one recorded"
+_Answer = TypeVar("_Answer")
 
 
 def gather(path: str | os.PathLike[str], state_home: Path) -> Evidence:
@@ -54,57 +57,93 @@ def gather(path: str | os.PathLike[str], state_home: Path) -> Evidence:
 
 def _with_records(evidence: Evidence, root: Directory, state_home: Path) -> Evidence:
     registry = Registry(state_home)
-    claimed = _find_claimed(evidence.marker, registry, state_home)
-    if claimed is not None and _is_here(evidence, claimed):
-        return replace(evidence, claimed=claimed, record_here=claimed)
+    status = root.status()
+    claimed, is_lost = _find_claimed(evidence.marker, registry, state_home)
+    evidence = replace(evidence, claimed=claimed, record_lost=is_lost)
+    if is_lost and claimed is None:
+        evidence = replace(evidence, marker=_unless_forgotten(evidence, state_home))
+    if claimed is not None:
+        if _is_at(claimed, evidence.path, evidence.place):
+            return replace(evidence, record_here=claimed)
+        if claimed.path != evidence.path:
+            evidence = _with_original(evidence, claimed, status)
+            if evidence.original is Original.THIS and same_place(evidence.place, claimed.place):
+                return evidence
     evidence = replace(
         evidence,
-        claimed=claimed,
-        record_here=_find_here(evidence, registry),
+        record_here=_find_here(evidence, registry, status),
         writable=marker_is_writable(root),
     )
-    marker_id = evidence.marker.workspace_id
-    if evidence.record_here is not None or marker_id is None:
-        return evidence
-    if claimed is None:
-        return replace(evidence, tracked=is_tracked(evidence.path))
-    if claimed.path == evidence.path:
-        return evidence
-    return _with_original(evidence, claimed, root)
+    if evidence.record_here is None and evidence.marker.workspace_id is not None:
+        return replace(evidence, tracked=claimed is None and is_tracked(evidence.path))
+    return evidence
 
 
-def _find_claimed(marker: Marker, registry: Registry, state_home: Path) -> Record | None:
+def _find_claimed(
+    marker: Marker, registry: Registry, state_home: Path
+) -> tuple[Record | None, bool]:
+    """Return the record of the marker's id, and whether the history had to stand in for it."""
     if marker.workspace_id is None:
-        return None
+        return None, False
     try:
         found = registry.find(marker.workspace_id)
     except NewerRecordError as error:
         raise StateHomeUnusable(
-            f"the record of workspace {marker.workspace_id} cannot be used: {error}",
-            hint="use the newer version that wrote it",
+            f"Cannot use the record of workspace {marker.workspace_id}: {error}.",
+            hint="Use the newer version that wrote it; nothing was changed.",
             state_home=state_home,
         ) from error
     if isinstance(found, Unusable):
-        return History(state_home).last_record(marker.workspace_id)
-    return found
+        return History(state_home).last_record(marker.workspace_id), True
+    return found, False
 
 
-def _find_here(evidence: Evidence, registry: Registry) -> Record | None:
+def _unless_forgotten(evidence: Evidence, state_home: Path) -> Marker:
+    """Return the marker, as damaged where it names a workspace that was forgotten right here.
+
+    `forget` cannot remove a marker from a read-only directory, and a tool may bring it back.
+    """
+    marker = evidence.marker
+    former = History(state_home).last_forgotten(marker.workspace_id or "")
+    if former is None or not _is_at(former, evidence.path, evidence.place):
+        return marker
+    return Marker(state=MarkerState.DAMAGED, problem="it names a workspace that was forgotten here")
+
+
+def records_of(path: str, place: Place, status: os.stat_result, registry: Registry) -> list[Record]:
+    """Return the records of the directory at *path*, those that spell it so before others.
+
+    Scans the registry. A record with another path counts when that leads to this very directory,
+    as a bind mount or another spelling does.
+    """
+    same = [one for one in registry.find_inode(place.inode) if same_place(one.place, place)]
+    here = [record for record in same if record.path == path]
+    other = [record for record in same if record.path != path and _leads_to(record.path, status)]
+    return here + other
+
+
+def _find_here(evidence: Evidence, registry: Registry, status: os.stat_result) -> Record | None:
     """Return the record of this path and this place, the one seen last if there are several."""
-    here = [
-        record
-        for record in registry.scan()
-        if isinstance(record, Record) and _is_here(evidence, record)
-    ]
+    found = records_of(evidence.path, evidence.place, status, registry)
+    here = [record for record in found if record.path == evidence.path] or found
     return max(here, key=lambda record: record.last_seen_at, default=None)
 
 
-def _is_here(evidence: Evidence, record: Record) -> bool:
-    return record.path == evidence.path and same_place(record.place, evidence.place)
+def _is_at(record: Record, path: str, place: Place) -> bool:
+    return record.path == path and same_place(record.place, place)
 
 
-def _with_original(evidence: Evidence, claimed: Record, root: Directory) -> Evidence:
-    status = root.status()
+def _leads_to(path: str, status: os.stat_result) -> bool:
+    def ask() -> bool:
+        try:
+            return os.path.samestat(Path(path).stat(), status)
+        except (OSError, ValueError):
+            return False
+
+    return _in_time(ask) or False
+
+
+def _with_original(evidence: Evidence, claimed: Record, status: os.stat_result) -> Evidence:
     answer = _in_time(lambda: _judge(claimed, evidence.marker, status))
     if answer is None:
         answer = Original.UNKNOWN, None, f"no answer within {JUDGE_TIMEOUT_S:g} s"
@@ -132,33 +171,37 @@ def _judge(
         if same_place(place, claimed.place):
             return Original.RECORDED, place, ""
         there = read_marker(directory)
-        if there.state is MarkerState.UNREADABLE:
-            return Original.UNKNOWN, place, there.problem
         if there.workspace_id == marker.workspace_id:
             return Original.CARRIES_MARKER, place, ""
+        if there.state in (MarkerState.UNREADABLE, MarkerState.UNSAFE):
+            return Original.UNKNOWN, place, there.problem
+        if place.device != claimed.place.device:  # the empty mount point of the recorded disk
+            return Original.UNKNOWN, place, _ANOTHER_DEVICE.format("the directory there")
         return Original.ANOTHER, place, ""
 
 
 def _judge_absence(claimed: Record) -> tuple[Original, Place | None, str]:
     """Tell a directory that is gone from one whose filesystem is not mounted now."""
-    path = Path(claimed.path)
-    for above in path.parents:
+    missing = Path(claimed.path)
+    for above in missing.parents:
         try:
             device = above.stat().st_dev
+            is_dangling = missing.is_symlink()
         except (FileNotFoundError, NotADirectoryError):
+            missing = above
             continue
         except OSError as error:
             return Original.UNKNOWN, None, error.strerror or "I/O error"
+        if is_dangling:  # it was moved to where it leads, which may be a disk that is not mounted
+            return Original.UNKNOWN, None, f"{missing} is a link that leads nowhere now"
         if device == claimed.place.device:
             return Original.GONE, None, ""
-        return Original.UNKNOWN, None, f"{above} is on another device than the one recorded"
+        return Original.UNKNOWN, None, _ANOTHER_DEVICE.format(above)
     return Original.UNKNOWN, None, "no parent of it exists"
 
 
-def _in_time(
-    judge: Callable[[], tuple[Original, Place | None, str]],
-) -> tuple[Original, Place | None, str] | None:
-    answers: list[tuple[Original, Place | None, str]] = []
+def _in_time(judge: Callable[[], _Answer]) -> _Answer | None:
+    answers: list[_Answer] = []
     # A system call on a dead mount cannot be interrupted, only left behind.
     thread = threading.Thread(target=lambda: answers.append(judge()), daemon=True)
     thread.start()
@@ -186,7 +229,7 @@ def _open_workspace_dir(path: str | os.PathLike[str], real: str) -> Directory:
 def _missing(path: str | os.PathLike[str], error: OSError | ValueError) -> WorkspaceMissing:
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return WorkspaceMissing(
-        f"the workspace {os.fspath(path)!r} cannot be opened: {reason}",
-        hint="name an existing directory with --workspace DIR (-w)",
+        f"Cannot open the workspace {os.fspath(path)!r}: {reason}.",
+        hint="Name an existing directory with --workspace DIR (-w).",
         path=Path(path),
     )

@@ -1,4 +1,4 @@
-"""Two questions to git about the marker, asked only when an id is being made.
+"""Two questions to git about the marker, asked when an id is made or git is first seen.
 
 git runs without optional locks, without the repository's own programs (`core.fsmonitor`), without
 the caller's `GIT_*` variables, and for a bounded time. Where it is missing or fails the answer is
@@ -20,15 +20,16 @@ _NOT_IGNORED = 1  # exit status of `git check-ignore`, see gitignore(5) and git-
 
 def is_tracked(root: str) -> bool:
     """Say whether git tracks the marker of the workspace *root*."""
-    return _is_in_repository(root) and _run(root, "ls-files", "--error-unmatch", _MARKER) == 0
+    return is_in_repository(root) and _run(root, "ls-files", "--error-unmatch", _MARKER) == 0
 
 
 def is_unignored(root: str) -> bool:
     """Say whether *root* is in a git repository that would offer its marker for a commit."""
-    return _is_in_repository(root) and _run(root, "check-ignore", "-q", _MARKER) == _NOT_IGNORED
+    return is_in_repository(root) and _run(root, "check-ignore", "-q", _MARKER) == _NOT_IGNORED
 
 
-def _is_in_repository(root: str) -> bool:
+def is_in_repository(root: str) -> bool:
+    """Say whether *root* is in a working tree of git; asks the filesystem alone."""
     path = Path(root)
     try:
         return any((above / ".git").exists() for above in (path, *path.parents))

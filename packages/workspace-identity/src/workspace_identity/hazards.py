@@ -32,8 +32,8 @@ def find_hazard(path: str, status: os.stat_result, state_home: Path) -> str | No
 def hint_against(_hazard: str) -> str:
     """Return the line that says what to do about a hazard."""
     return (
-        "name a project directory with --workspace DIR (-w), "
-        f"or keep state elsewhere with {STATE_HOME_VARIABLE}"
+        "Name a project directory with --workspace DIR (-w), "
+        f"or keep state elsewhere with {STATE_HOME_VARIABLE}."
     )
 
 

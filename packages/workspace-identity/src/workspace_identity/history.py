@@ -22,7 +22,7 @@ from workspace_identity.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -36,7 +36,10 @@ RELINKED = "relinked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One decision; `action` is a verdict, `relinked` or `forgotten`."""
+    """One decision; `action` is a verdict, `relinked` or `forgotten`.
+
+    `evidence` is what it rested on, as a JSON object; its fields may grow.
+    """
 
     at: datetime
     action: str
@@ -47,6 +50,7 @@ class HistoryEntry:
     previous_path: str | None
     marker_id: str | None
     reason: str
+    evidence: Mapping[str, object]
 
 
 class History:
@@ -70,22 +74,28 @@ class History:
             "previous_path": entry.previous_path,
             "marker_id": entry.marker_id,
             "reason": entry.reason,
+            "evidence": entry.evidence,
         }
         with Directory.open(self._path.parent) as directory:
             directory.append(self._path.name, json.dumps(line).encode("ascii") + b"\n")
 
     def last_record(self, workspace_id: str) -> Record | None:
-        """Return what the history last said about where *workspace_id* is, None if nothing."""
-        last: Record | None = None
+        """Return where the history last said that *workspace_id* is, None if nowhere."""
+        action, record = self._last(workspace_id)
+        return None if action == FORGOTTEN else record
+
+    def last_forgotten(self, workspace_id: str) -> Record | None:
+        """Return where *workspace_id* was when it was forgotten, None unless that came last."""
+        action, record = self._last(workspace_id)
+        return record if action == FORGOTTEN else None
+
+    def _last(self, workspace_id: str) -> tuple[object, Record | None]:
+        last: tuple[object, Record | None] = None, None
         for line in self._lines():
-            if line.get("workspace_id") != workspace_id:
-                continue
-            if line.get("action") == FORGOTTEN:
-                last = None
-                continue
-            record = _record_of(line, workspace_id)
-            if record is not None:
-                last = record
+            if line.get("workspace_id") == workspace_id:
+                record = _record_of(line, workspace_id)
+                if record is not None:
+                    last = line.get("action"), record
         return last
 
     def mentions(self, workspace_id: str) -> bool:

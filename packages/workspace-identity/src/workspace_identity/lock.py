@@ -60,8 +60,8 @@ def _wait_for(descriptor: int, lock_path: Path, timeout_s: float) -> None:
             holder = _read_holder(descriptor)
             by = "another process" if holder is None else f"process {holder}"
             raise RegistryBusy(
-                f"the workspace registry is held by {by}: waited {waited:.1f} s for {lock_path}",
-                hint="wait for that process, or end it; the lock ends with it",
+                f"The workspace registry is held by {by}: waited {waited:.1f} s for {lock_path}.",
+                hint="Wait for that process, or end it; the lock ends with it.",
                 lock_path=lock_path,
                 waited_s=waited,
                 holder_pid=holder,

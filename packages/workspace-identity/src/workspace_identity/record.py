@@ -24,7 +24,11 @@ class NewerRecordError(RecordError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What the registry believes of one workspace. `marked` is False for one without a marker."""
+    """What the registry believes of one workspace.
+
+    `marked` is False for one without a marker. `git_asked` says that it was seen in a git
+    repository, and people were told once if the marker was not ignored there.
+    """
 
     workspace_id: str
     path: str
@@ -32,6 +36,7 @@ class Record:
     marked: bool
     created_at: datetime
     last_seen_at: datetime
+    git_asked: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of the record."""
@@ -43,6 +48,7 @@ class Record:
             "marked": self.marked,
             "created_at": format_time(self.created_at),
             "last_seen_at": format_time(self.last_seen_at),
+            "git_asked": self.git_asked,
         }
 
     @classmethod
@@ -58,7 +64,12 @@ class Record:
         if value.get("workspace_id") != workspace_id:
             raise RecordError("it is the record of another workspace")
         path, marked = value.get("path"), value.get("marked")
-        if not isinstance(path, str) or not path or "\0" in path or not isinstance(marked, bool):
+        git_asked = value.get("git_asked", False)
+        if (
+            not (isinstance(path, str) and path and "\0" not in path)
+            or not isinstance(marked, bool)
+            or not isinstance(git_asked, bool)
+        ):
             raise RecordError("a field is missing or has the wrong type")
         return cls(
             workspace_id=workspace_id,
@@ -67,6 +78,7 @@ class Record:
             marked=marked,
             created_at=parse_time(value.get("created_at")),
             last_seen_at=parse_time(value.get("last_seen_at")),
+            git_asked=git_asked,
         )
 
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workspace_identity.decision import Decision, Evidence, Verdict
+from workspace_identity.decision import Decision, Evidence
 from workspace_identity.directory import Directory
 from workspace_identity.errors import UnknownWorkspace, UnsafeWorkspace
-from workspace_identity.evidence import gather
+from workspace_identity.evidence import gather, records_of
 from workspace_identity.hazards import hint_against
 from workspace_identity.history import FORGOTTEN, RELINKED, History, HistoryEntry
 from workspace_identity.lock import LOCK_TIMEOUT_S, registry_lock
@@ -33,6 +33,7 @@ from workspace_identity.state_home import (
     resolve_state_home,
     state_home_errors,
 )
+from workspace_identity.table import Verdict
 from workspace_identity.workspace import Workspace, WorkspaceRecord
 from workspace_identity.workspace_id import is_workspace_id
 
@@ -81,14 +82,9 @@ def relink(
         _require_safe(evidence)
         registry, history, now = Registry(home), History(home), clock()
         former = _find_whole(workspace_id, registry, history)
-        displaced = [
-            record
-            for record in registry.scan()
-            if isinstance(record, Record)
-            and record.path == evidence.path
-            and same_place(record.place, evidence.place)
-            and record.workspace_id != workspace_id
-        ]
+        with Directory.open(evidence.path) as root:
+            here = records_of(evidence.path, evidence.place, root.status(), registry)
+        displaced = [record for record in here if record.workspace_id != workspace_id]
         record = Record(
             workspace_id=workspace_id,
             path=evidence.path,
@@ -96,6 +92,7 @@ def relink(
             marked=_try_mark(evidence, workspace_id),
             created_at=now if former is None else former.created_at,
             last_seen_at=now,
+            git_asked=former is not None and former.git_asked,
         )
         decision = Decision(
             row=0,
@@ -104,11 +101,12 @@ def relink(
             previous_path=None if former is None else former.path,
             reason="somebody relinked it",
         )
+        history.append(history_entry(record, RELINKED, decision, evidence, now))
+        registry.write(record)
+        # Last, so that a crash never leaves the directory with a marker that no record supports.
         for loser in displaced:
             history.append(_forgotten(loser, now, f"its directory was given to {workspace_id}"))
             registry.remove(loser.workspace_id)
-        history.append(history_entry(record, RELINKED, decision, evidence, now))
-        registry.write(record)
     paths = WorkspacePaths.of(home, workspace_id)
     prepare_rooms(home, paths)
     return Workspace(
@@ -158,8 +156,8 @@ def _require_known(workspace_id: str, home: Path) -> None:
             if Registry(home).has(workspace_id) or History(home).mentions(workspace_id):
                 return
     raise UnknownWorkspace(
-        f"no workspace has the id {shown(workspace_id[:64])!r}",
-        hint="see the ids that exist with: tinyagent workspace list",
+        f"No workspace has the id {shown(workspace_id[:64])!r}.",
+        hint="See the ids that exist with: tinyagent workspace list",
         workspace_id=workspace_id,
     )
 
@@ -169,7 +167,7 @@ def _require_safe(evidence: Evidence) -> None:
     hazard = evidence.hazard or (evidence.marker.problem if unsafe else None)
     if hazard is not None:
         raise UnsafeWorkspace(
-            f"{shown(evidence.path)} cannot be a workspace: {hazard}",
+            f"Cannot use {shown(evidence.path)} as a workspace: {hazard}.",
             hint=hint_against(hazard),
             path=Path(evidence.path),
             hazard=hazard,
@@ -214,6 +212,7 @@ def _forgotten(record: Record, now: datetime, reason: str) -> HistoryEntry:
         previous_path=record.path,
         marker_id=record.workspace_id,
         reason=reason,
+        evidence={},
     )
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workspace_identity.decision import Decision, Evidence, Verdict, decide
+from workspace_identity.decision import Decision, Evidence, decide
 from workspace_identity.directory import Directory
 from workspace_identity.errors import (
     MarkerDamaged,
@@ -22,15 +22,15 @@ from workspace_identity.errors import (
     WorkspaceMissing,
 )
 from workspace_identity.evidence import gather
-from workspace_identity.git import is_unignored
+from workspace_identity.git import is_in_repository, is_unignored
 from workspace_identity.hazards import hint_against
 from workspace_identity.history import History, HistoryEntry
 from workspace_identity.lock import LOCK_TIMEOUT_S, registry_lock
 from workspace_identity.marker import MarkerState, write_marker
-from workspace_identity.notices import hints_for, marker_problem, notice_for, shown
+from workspace_identity.notices import git_hint, marker_problem, notice_for, parent_hint, shown
 from workspace_identity.place import place_of
-from workspace_identity.record import Record
-from workspace_identity.registry import Registry
+from workspace_identity.record import Record, place_to_json
+from workspace_identity.registry import Registry, Unusable
 from workspace_identity.state_home import (
     WorkspacePaths,
     prepare_rooms,
@@ -38,6 +38,7 @@ from workspace_identity.state_home import (
     resolve_state_home,
     state_home_errors,
 )
+from workspace_identity.table import Verdict
 from workspace_identity.workspace import Inspection, Workspace
 from workspace_identity.workspace_id import new_workspace_id
 
@@ -80,8 +81,9 @@ def open_workspace(
     decision = decide(evidence)
     _refuse(decision, evidence)
     if decision.writes_nothing:
-        _refresh(evidence, decision, home, clock())
-        return _opened(evidence, decision, home)
+        hints = _refresh(evidence, decision, home, clock())
+        return _opened(evidence, decision, home, hints)
+    record = None
     prepare_state_home(home)
     with state_home_errors(home), registry_lock(home, timeout_s=lock_timeout_s):
         for _ in range(_ROUNDS):
@@ -91,11 +93,13 @@ def open_workspace(
             if decision.writes_nothing:
                 break
             with contextlib.suppress(FileExistsError):
-                evidence, decision = _carry_out(evidence, decision, home, clock(), new_id)
+                evidence, decision, record = _carry_out(evidence, decision, home, clock(), new_id)
                 break
         else:
             raise _rewritten_without_end(evidence)
-    return _opened(evidence, decision, home)
+    # Outside of the lock, because git may take its time.
+    hints = () if record is None else _first_hints(evidence, record)
+    return _opened(evidence, decision, home, hints)
 
 
 def inspect_workspace(
@@ -130,7 +134,7 @@ def _refuse(decision: Decision, evidence: Evidence) -> None:
     path = Path(evidence.path)
     if evidence.hazard is not None:
         raise UnsafeWorkspace(
-            f"{shown(evidence.path)} cannot be a workspace: {evidence.hazard}",
+            f"Cannot use {shown(evidence.path)} as a workspace: {evidence.hazard}.",
             hint=hint_against(evidence.hazard),
             path=path,
             hazard=evidence.hazard,
@@ -138,15 +142,15 @@ def _refuse(decision: Decision, evidence: Evidence) -> None:
     problem = marker_problem(evidence.marker)
     if evidence.marker.state is MarkerState.UNSAFE:
         raise UnsafeWorkspace(
-            f"{shown(evidence.path)} cannot be a workspace: {problem}",
-            hint="look at it, remove it if it is not yours to keep, then try again; "
-            "or name another directory with --workspace DIR (-w)",
+            f"Cannot use {shown(evidence.path)} as a workspace: {problem}.",
+            hint="Look at it, and remove it if it is not yours to keep; "
+            "or name another directory with --workspace DIR (-w).",
             path=path,
             hazard=problem,
         )
     raise MarkerDamaged(
-        f"the marker of {shown(evidence.path)} cannot be read: {problem}",
-        hint="make it readable for you, or remove it to start with an empty history",
+        f"Cannot read the marker of {shown(evidence.path)}: {problem}.",
+        hint="Make it readable for you, or remove it to start with an empty history.",
         path=path,
         problem=problem,
     )
@@ -158,7 +162,7 @@ def _carry_out(
     home: Path,
     now: datetime,
     new_id: Callable[[], str],
-) -> tuple[Evidence, Decision]:
+) -> tuple[Evidence, Decision, Record]:
     """Write what *decision* needs; FileExistsError when somebody else made the marker first."""
     workspace_id = decision.workspace_id or new_id()
     if decision.writes_marker and not _mark(evidence, workspace_id):
@@ -169,7 +173,7 @@ def _carry_out(
     record = _record(evidence, decision, workspace_id, now)
     History(home).append(history_entry(record, decision.verdict, decision, evidence, now))
     Registry(home).write(record)
-    return evidence, decision
+    return evidence, decision, record
 
 
 def _mark(evidence: Evidence, workspace_id: str) -> bool:
@@ -192,22 +196,25 @@ def _require_unchanged(root: Directory, evidence: Evidence) -> None:
 
 
 def _record(evidence: Evidence, decision: Decision, workspace_id: str, now: datetime) -> Record:
-    former = next(
-        (
-            record
-            for record in (evidence.record_here, evidence.claimed)
-            if record is not None and record.workspace_id == workspace_id
-        ),
-        None,
-    )
+    former, marked = _former(evidence, workspace_id), decision.verdict is not Verdict.UNMARKED
+    in_place = former is not None and former is evidence.record_here
     return Record(
         workspace_id=workspace_id,
-        path=evidence.path,
+        path=former.path if former is not None and in_place else evidence.path,
         place=evidence.place,
-        marked=decision.verdict is not Verdict.UNMARKED,
+        marked=marked,
         created_at=now if former is None else former.created_at,
         last_seen_at=now,
+        git_asked=_has_asked_git(former) or (marked and is_in_repository(evidence.path)),
     )
+
+
+def _former(evidence: Evidence, workspace_id: str) -> Record | None:
+    """Return what the registry believed of this workspace so far."""
+    for record in (evidence.record_here, evidence.claimed):
+        if record is not None and record.workspace_id == workspace_id:
+            return record
+    return None
 
 
 def history_entry(
@@ -224,23 +231,67 @@ def history_entry(
         previous_path=decision.previous_path,
         marker_id=evidence.marker.workspace_id,
         reason=f"row {decision.row}: {decision.reason}",
+        evidence=_facts(evidence),
     )
 
 
-def _refresh(evidence: Evidence, decision: Decision, home: Path, now: datetime) -> None:
-    """Note that a known workspace was seen, at most daily; failing to is nobody's trouble."""
-    record = evidence.record_here
+def _facts(evidence: Evidence) -> dict[str, object]:
+    claimed, there = evidence.claimed, evidence.original_place
+    return {
+        "marker": evidence.marker.state,
+        "recorded_path": None if claimed is None else claimed.path,
+        "recorded_place": None if claimed is None else place_to_json(claimed.place),
+        "original": evidence.original,
+        "original_place": None if there is None else place_to_json(there),
+        "tracked": evidence.tracked,
+        "writable": evidence.writable,
+    }
+
+
+def _refresh(evidence: Evidence, decision: Decision, home: Path, now: datetime) -> tuple[str, ...]:
+    """Note that a known workspace was seen, at most daily; return the hint about git, once.
+
+    Nothing of this is worth waiting for the registry, or failing.
+    """
+    record = evidence.record_here or evidence.claimed
     if decision.verdict is not Verdict.KNOWN or record is None:
-        return
+        return ()
+    asks = not record.git_asked and is_in_repository(evidence.path)
     is_recent = abs(now - record.last_seen_at) < LAST_SEEN_EVERY
-    if is_recent and record.place == evidence.place:
-        return
-    with contextlib.suppress(WorkspaceIdentityError, OSError), registry_lock(home, timeout_s=0):
-        if Registry(home).find(record.workspace_id) == record:
-            Registry(home).write(replace(record, place=evidence.place, last_seen_at=now))
+    if is_recent and not asks and not evidence.record_lost and record.place == evidence.place:
+        return ()
+    seen = replace(
+        record, place=evidence.place, last_seen_at=now, git_asked=record.git_asked or asks
+    )
+    with contextlib.suppress(WorkspaceIdentityError, OSError):
+        with registry_lock(home, timeout_s=0):
+            found = Registry(home).find(record.workspace_id)
+            is_current = found == record or (evidence.record_lost and isinstance(found, Unusable))
+            if is_current:
+                Registry(home).write(seen)
+        return _git_hints(evidence) if asks and is_current else ()
+    return ()
 
 
-def _opened(evidence: Evidence, decision: Decision, home: Path) -> Workspace:
+def _first_hints(evidence: Evidence, record: Record) -> tuple[str, ...]:
+    """Return what is worth saying when a workspace was first seen, or first seen with git."""
+    former = _former(evidence, record.workspace_id)
+    above = parent_hint(evidence.path) if former is None else None
+    asks = record.git_asked and not _has_asked_git(former)
+    return (_git_hints(evidence) if asks else ()) + (() if above is None else (above,))
+
+
+def _has_asked_git(former: Record | None) -> bool:
+    return former is not None and former.git_asked
+
+
+def _git_hints(evidence: Evidence) -> tuple[str, ...]:
+    return (git_hint(),) if is_unignored(evidence.path) else ()
+
+
+def _opened(
+    evidence: Evidence, decision: Decision, home: Path, hints: tuple[str, ...]
+) -> Workspace:
     workspace_id = decision.workspace_id
     if workspace_id is None:
         raise AssertionError("a decision that was carried out has an id")
@@ -251,7 +302,7 @@ def _opened(evidence: Evidence, decision: Decision, home: Path) -> Workspace:
         root=Path(evidence.path),
         verdict=decision.verdict,
         notice=notice_for(decision, evidence),
-        hints=_hints(evidence, decision),
+        hints=hints,
         previous_path=_path(decision.previous_path),
         paths=paths,
         state_home=home,
@@ -261,19 +312,13 @@ def _opened(evidence: Evidence, decision: Decision, home: Path) -> Workspace:
     )
 
 
-def _hints(evidence: Evidence, decision: Decision) -> tuple[str, ...]:
-    if not decision.writes_marker or decision.verdict is Verdict.HEALED:
-        return ()
-    return hints_for(evidence.path, is_unignored=is_unignored(evidence.path))
-
-
 def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
 def _rewritten_without_end(evidence: Evidence) -> WorkspaceMissing:
     return WorkspaceMissing(
-        f"{shown(evidence.path)} changed under every attempt to open it",
-        hint="find out what keeps replacing the directory or its marker, then try again",
+        f"Cannot open the workspace {shown(evidence.path)}: it changed under every attempt.",
+        hint="Find out what keeps replacing the directory or its marker, then try again.",
         path=Path(evidence.path),
     )

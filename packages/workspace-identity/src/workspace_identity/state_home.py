@@ -25,7 +25,7 @@ WORKSPACES_DIR = "workspaces"
 LOGS_DIR = "logs"
 RECORD_NAME = "workspace.json"
 
-_HINT = f"set {STATE_HOME_VARIABLE} to a directory on a local disk that you can write"
+_HINT = f"Set {STATE_HOME_VARIABLE} to a directory on a local disk that you can write."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,9 @@ def resolve_state_home(
 
 def _unusable(chosen: str) -> StateHomeUnusable:
     return StateHomeUnusable(
-        f"no usable path for the state home: {chosen!r}", hint=_HINT, state_home=Path(chosen)
+        f"Cannot use {chosen!r} as the state home: it is no path.",
+        hint=_HINT,
+        state_home=Path(chosen),
     )
 
 
@@ -92,9 +94,9 @@ def prepare_state_home(state_home: Path) -> None:
             make_private_dir(state_home / room)
             if not stat.S_ISDIR((state_home / room).lstat().st_mode):
                 raise StateHomeUnusable(
-                    f"{state_home / room} is not a directory of its own",
-                    hint="replace the symbolic link by a directory; "
-                    f"to move all state, set {STATE_HOME_VARIABLE}",
+                    f"Cannot use {state_home / room}: it is a symbolic link.",
+                    hint="Replace the link by a directory; "
+                    f"to move all state, set {STATE_HOME_VARIABLE}.",
                     state_home=state_home,
                 )
 
@@ -128,7 +130,7 @@ def state_home_errors(state_home: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or state_home
         raise StateHomeUnusable(
-            f"the state home {state_home} cannot be used: {where}: {error.strerror or error}",
+            f"Cannot use the state home {state_home}: {where}: {error.strerror or error}.",
             hint=_HINT,
             state_home=state_home,
         ) from error

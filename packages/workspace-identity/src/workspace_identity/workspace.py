@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from workspace_identity.decision import Evidence, Verdict
+    from workspace_identity.decision import Evidence
     from workspace_identity.place import Place
     from workspace_identity.state_home import WorkspacePaths
+    from workspace_identity.table import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
