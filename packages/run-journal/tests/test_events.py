@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import run_journal
+from largest import UUID, largest
 from run_journal import (
-    CollapsedFrames,
     ErrorType,
     Event,
     EventInvalid,
     EventName,
-    Frame,
     Journal,
+    ProviderResponded,
     RunFailed,
     RunStarted,
     SessionArchived,
@@ -31,50 +30,19 @@ from run_journal import (
     WorkspaceVerdict,
 )
 from run_journal.events import EVENT_CLASSES
-from run_journal.fields import NAME
 from run_journal.lines import GENESIS, MAX_LINE_BYTES, Head, body_of, seal
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-UUID = "019b7d2e-0000-7000-8000-000000000001"
 PLAIN = re.compile(r"[A-Za-z0-9_.:/-]{1,64}|<invalid>")
-
-
-def _largest(cls: type[Event]) -> Event:
-    """Return an event of *cls* in which every field is as long as its rule allows."""
-    values: dict[str, Any] = {}
-    for field in fields(cls):
-        kind = str(field.type)
-        if "Stack" in kind:
-            frame = Frame(module="m" * 64, function="f" * 64, line=2**31 - 1)
-            values[field.name] = (CollapsedFrames(count=2**31 - 1), *[frame] * 15)
-        elif "tuple[str" in kind:
-            values[field.name] = ("t" * 64,) * 8
-        elif "bool" in kind:
-            values[field.name] = False
-        elif field.name == "http_status":
-            values[field.name] = 999
-        elif "int" in kind:
-            values[field.name] = 2**63 - 1
-        elif (
-            field.name in {"session_id", "run_id", "retry_of", "parent_id"}
-            or field.name == "previous_workspace_id"
-        ):
-            values[field.name] = UUID
-        elif "str" in kind:
-            values[field.name] = "i" * 64
-        else:
-            words = getattr(run_journal, kind.split(" ", maxsplit=1)[0])
-            values[field.name] = max(words, key=len)
-    return cls(**values)
 
 
 @pytest.mark.parametrize("cls", sorted(EVENT_CLASSES, key=repr))
 def test_the_largest_line_of_every_event_stays_under_4096_bytes(cls: type[Event]) -> None:
     """However full an event is, its line is one write of at most 4 KB."""
     body = body_of(
-        _largest(cls),
+        largest(cls),
         moment=datetime(2026, 1, 2, tzinfo=UTC),
         workspace_id=UUID,
         duration_ms=2**63 - 1,
@@ -94,11 +62,12 @@ def test_every_event_name_has_exactly_one_class() -> None:
 def test_no_field_of_any_event_takes_free_text() -> None:
     """A sentence is refused by every field, or, in a name, replaced by `<invalid>`."""
     for cls in EVENT_CLASSES:
-        good = {f.name: getattr(_largest(cls), f.name) for f in fields(cls)}
+        good = {f.name: getattr(largest(cls), f.name) for f in fields(cls)}
         for field in fields(cls):
             for bad in ("my password is hunter2", b"x", 1.5, ["x"], {"a": 1}, object()):
-                if field.metadata["rule"] is NAME["rule"]:
-                    assert getattr(cls(**{**good, field.name: bad}), field.name) == "<invalid>"
+                if field.metadata["kind"] in {"name", "FinishReason"}:
+                    kept = getattr(cls(**{**good, field.name: bad}), field.name)
+                    assert kept in {"<invalid>", "other"}
                     continue
                 with pytest.raises(EventInvalid) as caught:
                     cls(**{**good, field.name: bad})
@@ -144,6 +113,24 @@ def test_a_count_is_an_integer_in_range(bad: Any) -> None:
     """A boolean is no count, nor is what a database could not hold."""
     with pytest.raises(EventInvalid):
         StoreMigrated(from_version=bad, to_version=1)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("stop", "stop"),
+        ("MAX_TOKENS", "max_tokens"),
+        ("CorrectHorseBatteryStaple", "other"),
+        ("a sentence", "other"),
+        ("", "other"),
+        (7, "other"),
+        (None, None),
+    ],
+)
+def test_a_finish_reason_is_one_that_is_known_or_other(said: Any, kept: str | None) -> None:
+    """It is a word of the service's answer, which may say anything; none of it gets in."""
+    event = ProviderResponded(session_id=UUID, run_id=UUID, provider="p", finish_reason=said)
+    assert event.finish_reason == kept
 
 
 @pytest.mark.parametrize("bad", [0, 1, "true", None])

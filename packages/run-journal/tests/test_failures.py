@@ -109,6 +109,25 @@ def test_errors_survive_pickling_and_keep_their_facts(error: RunJournalError) ->
     assert vars(again) == vars(error)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        EventInvalid(event="RunFailed", field="error_type", rule="one of a, b"),
+        JournalMissing(Path("x.jsonl")),
+        JournalUnavailable(Path("x.jsonl"), reason="it is a FIFO", hint="Remove it."),
+        JournalBusy(Path("x.jsonl"), timeout_s=5.0),
+    ],
+)
+def test_every_error_says_what_failed_and_apart_from_that_what_to_do(
+    error: RunJournalError,
+) -> None:
+    """One sentence for each, so that a caller can show them where they belong."""
+    assert error.hint is not None
+    assert error.hint.endswith(".")
+    assert str(error).endswith(".")
+    assert error.hint not in str(error)
+
+
 def test_errors_are_also_the_built_in_that_a_caller_expects() -> None:
     """`except FileNotFoundError` and the like keep working."""
     assert issubclass(EventInvalid, ValueError)

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from invented_secrets import SHAPES as SECRETS
+from invented_secrets import shows
 from run_journal import (
+    ErrorType,
     Journal,
     ProviderRequested,
+    ProviderResponded,
+    RunFailed,
     RunStarted,
     SessionRenamed,
     ToolStarted,
@@ -83,6 +88,31 @@ def test_the_shape_of_a_well_known_key_stops_the_event(
             journal.write(event)
         assert journal.tripped_count == 2
         assert shape not in journal.path_for(ids.session).read_text("ascii")
+
+
+@pytest.mark.parametrize("shape", SECRETS)
+def test_a_live_secret_of_any_shape_gets_into_no_line(
+    directory: Path, ids: SimpleNamespace, shape: str
+) -> None:
+    """C35: as every name that an event takes, whole and in every encoding that fits one."""
+    secret = SECRETS[shape]
+    raw = secret.encode()
+    texts = {secret, raw.hex(), quote(secret, safe=""), json.dumps(secret)}
+    texts |= {base64.urlsafe_b64encode(b"\0" * n + raw).decode().rstrip("=") for n in range(3)}
+    with Journal(directory, workspace_id=ids.workspace, secrets=lambda: [secret]) as journal:
+        about = {"session_id": ids.session, "run_id": ids.run}
+        for text in texts:
+            failed = ErrorType.INTERNAL
+            for event in (
+                ToolStarted(tool=text, **about),
+                RunStarted(model=text, provider=text, **about),
+                ProviderResponded(provider="p", finish_reason=text, **about),
+                RunFailed(error_type=failed, exception_types=(text, f"a{text}"), **about),
+            ):
+                assert journal.write(event) is not None
+        written = journal.path_for(ids.session).read_text("ascii")
+    assert written.count("\n") == 4 * len(texts)
+    assert not shows(secret, written)
 
 
 @pytest.mark.parametrize(

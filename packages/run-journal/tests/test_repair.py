@@ -142,3 +142,33 @@ def test_a_repair_that_was_killed_half_way_is_done_again(
     assert path.with_name(f"{path.name}.torn-000002").read_bytes() == b"torn tail"
     assert _events(list(journal.read(ids.session)))[1] == "journal.repaired"
     assert len(list(directory.glob("*.torn-*"))) == 1
+
+
+def test_what_was_set_aside_before_is_not_overwritten(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """A second torn line of the same number, after somebody cut the file, gets another name."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    whole = path.read_bytes()
+    for torn in (b"first torn line", b"second"):
+        path.write_bytes(whole + torn)
+        assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+    asides = {aside.name[-8:]: aside.read_bytes() for aside in journal.directory.glob("*.torn-*")}
+    assert asides == {"n-000002": b"first torn line", "000002-2": b"second"}
+    assert journal.verify(ids.session).ok
+
+
+def test_a_line_with_a_byte_order_or_other_line_ends_is_one_line(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    r"""C30: records end at `\n` alone; what other programs take for a line end is inside one."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    garbage = "\ufeff{}\r\u2028\u2029\x85\x0b\x0c\x1c\n".encode()
+    with journal.path_for(ids.session).open("ab") as file:
+        file.write(garbage)
+    journal.write(SessionRenamed(session_id=ids.session))
+    damage = [item for item in journal.read(ids.session) if isinstance(item, Damage)]
+    assert [(item.kind, item.byte_count) for item in damage] == [
+        (DamageKind.NOT_A_LINE, len(garbage))
+    ]

@@ -17,11 +17,13 @@ import pytest
 from run_journal import (
     Entry,
     EventInvalid,
+    FindingKind,
     Head,
     Journal,
     RunStarted,
     SessionDeleted,
     SessionRenamed,
+    Severity,
     StoreOpened,
     Uninterrupted,
     WorkspaceDecided,
@@ -206,10 +208,14 @@ def test_a_newer_format_is_not_written_to(journal: Journal, ids: SimpleNamespace
     """A file that a later version wrote stays as it is."""
     journal.write(SessionRenamed(session_id=ids.session))
     path = journal.path_for(ids.session)
-    newer = path.read_bytes().replace(b'{"v":1,', b'{"v":2,')
+    older = path.read_bytes()
+    newer = older + older.replace(b'{"v":1,"seq":1,', b'{"v":2,"seq":2,')
     path.write_bytes(newer)
     assert journal.write(SessionRenamed(session_id=ids.session)) is None
     assert path.read_bytes() == newer
+    (finding,) = journal.verify(ids.session).findings
+    assert (finding.severity, finding.kind) == (Severity.ERROR, FindingKind.FORMAT_NEWER)
+    assert "Upgrade" in finding.hint
 
 
 def _descriptor_count() -> int:
@@ -229,6 +235,23 @@ def test_only_so_many_files_are_open(directory: Path, ids: SimpleNamespace) -> N
     assert _descriptor_count() == before
 
 
+def test_a_file_that_was_closed_to_make_room_is_looked_at_anew_when_it_is_another(
+    directory: Path, ids: SimpleNamespace
+) -> None:
+    """What is remembered of it holds for that file alone, even when the new one is as long."""
+    with Journal(directory, workspace_id=ids.workspace, max_open_files=1) as journal:
+        journal.write(SessionRenamed(session_id=ids.session))
+        path = journal.path_for(ids.session)
+        size = path.stat().st_size
+        journal.write(SessionRenamed(session_id=ids.other_session))
+        path.rename(directory / "moved")
+        with Journal(directory, workspace_id=ids.workspace) as another:
+            another.write(SessionRenamed(session_id=ids.session))
+        assert path.stat().st_size == size
+        assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+        assert journal.verify(ids.session).findings == ()
+
+
 def test_a_deleted_session_leaves_no_file_and_none_comes_back(
     journal: Journal, directory: Path, ids: SimpleNamespace
 ) -> None:
@@ -241,10 +264,24 @@ def test_a_deleted_session_leaves_no_file_and_none_comes_back(
         assert len(list(directory.iterdir())) == 2
         assert journal.delete(ids.session)
         assert list(directory.iterdir()) == []
-        assert late.write(SessionRenamed(session_id=ids.session)) is None
-        assert late.failed_count == 1
+        for _ in range(2):
+            assert late.write(SessionRenamed(session_id=ids.session)) is None
+            assert journal.write(SessionRenamed(session_id=ids.session)) is None
+        assert (late.failed_count, journal.failed_count) == (2, 2)
         assert list(directory.iterdir()) == []
     assert not journal.delete(ids.session)
+
+
+def test_deleting_a_journal_leaves_the_lines_of_a_copy_that_shares_its_file(
+    journal: Journal, ids: SimpleNamespace, tmp_path: Path
+) -> None:
+    """A backup that is made of hard links keeps what it has."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    backup = tmp_path / "backup.jsonl"
+    backup.hardlink_to(journal.path_for(ids.session))
+    before = backup.read_bytes()
+    assert journal.delete(ids.session)
+    assert backup.read_bytes() == before
 
 
 def test_threads_share_a_journal(journal: Journal, ids: SimpleNamespace) -> None:

@@ -46,9 +46,11 @@ from run_journal.failures import (
     stack_of,
     type_names_of,
 )
+from run_journal.file_names import (
+    session_file_name,
+)
 from run_journal.journal import (
     Journal,
-    session_file_name,
 )
 from run_journal.lines import (
     Head,
@@ -59,6 +61,9 @@ from run_journal.reader import (
     Entry,
     follow,
     read,
+)
+from run_journal.schema import (
+    line_schema,
 )
 from run_journal.uninterrupted import (
     Uninterrupted,
@@ -74,6 +79,7 @@ from run_journal.verify import (
 from run_journal.vocabulary import (
     ErrorType,
     EventName,
+    FinishReason,
     Phase,
     ReplayPolicy,
     ToolOutcome,
@@ -93,6 +99,7 @@ __all__ = [
     "ExpectedRun",
     "Finding",
     "FindingKind",
+    "FinishReason",
     "Frame",
     "Head",
     "Journal",
@@ -133,6 +140,7 @@ __all__ = [
     "WorkspaceDecided",
     "WorkspaceVerdict",
     "follow",
+    "line_schema",
     "read",
     "session_file_name",
     "stack_of",

@@ -15,16 +15,14 @@ import os
 import stat
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from run_journal.errors import JournalMissing, JournalUnavailable
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from run_journal.lines import EMPTY
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
+MAX_REMEMBERED = 4096  # closed files, some hundred bytes each
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -40,57 +38,76 @@ def make_directory(directory: Path) -> None:
         directory.chmod(DIRECTORY_MODE)
 
 
-def open_for_append(path: Path, *, create: bool) -> int:
-    """Return a new descriptor of the regular file *path*, readable, at mode 0600.
+class OpenFile:
+    """A journal file that is open for append; `identity` tells it from what may take its place.
+
+    `size` and `head` say where the file stood when this process last wrote to it whole; nothing
+    is known (size -1) before.
+    """
+
+    __slots__ = ("fd", "head", "identity", "path_text", "size")
+
+    def __init__(self, path_text: str, fd: int, identity: tuple[int, int]) -> None:
+        self.path_text = path_text
+        self.fd = fd
+        self.identity = identity
+        self.size = -1
+        self.head = EMPTY
+
+    @property
+    def path(self) -> Path:
+        """Where it was opened."""
+        return Path(self.path_text)
+
+
+def open_for_append(path_text: str, *, create: bool) -> OpenFile:
+    """Return the regular file at *path_text*, newly opened, readable too, at mode 0600.
 
     Raises `JournalMissing` (only without *create*), `JournalUnavailable` for what is no regular
     file, and `OSError` as the system gives it.
     """
     flags = _APPEND | (os.O_CREAT if create else 0)
     try:
-        fd = os.open(path, flags, FILE_MODE)
+        fd = os.open(path_text, flags, FILE_MODE)
     except FileNotFoundError:
         if not create:
-            raise JournalMissing(path) from None
-        make_directory(path.parent)
-        fd = os.open(path, flags, FILE_MODE)
+            raise JournalMissing(Path(path_text)) from None
+        make_directory(Path(path_text).parent)
+        fd = os.open(path_text, flags, FILE_MODE)
     try:
-        _require_private_file(fd, path)
+        return OpenFile(path_text, fd, _identity_of_private_file(fd, path_text))
     except BaseException:
         os.close(fd)
         raise
-    return fd
 
 
-def _require_private_file(fd: int, path: Path) -> None:
+def _identity_of_private_file(fd: int, path_text: str) -> tuple[int, int]:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise JournalUnavailable(
-            path,
+            Path(path_text),
             reason="it is no regular file",
             hint="Remove what stands there; the next event makes a new journal.",
         )
     if stat.S_IMODE(status.st_mode) != FILE_MODE:
         os.fchmod(fd, FILE_MODE)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A journal file that is open for append."""
-
-    path: Path
-    fd: int
+    return status.st_ino, status.st_dev
 
 
 class Descriptors:
-    """The open journal files of one process, by file name."""
+    """The journal files of one process, by file name: those that are open, and some that were.
 
-    __slots__ = ("_directory", "_max_open", "_open")
+    Of a file that was closed to make room it is remembered where it stood, so that coming back to
+    it costs an `open` and no look at its end.
+    """
+
+    __slots__ = ("_closed", "_directory_text", "_max_open", "_open")
 
     def __init__(self, directory: Path, *, max_open: int) -> None:
-        self._directory = directory
+        self._directory_text = str(directory)
         self._max_open = max_open
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._closed: OrderedDict[str, OpenFile] = OrderedDict()
 
     def get(self, file_name: str) -> OpenFile:
         """Return *file_name*, opening and creating it as needed."""
@@ -99,21 +116,28 @@ class Descriptors:
             self._open.move_to_end(file_name)
             return file
         while len(self._open) >= self._max_open:
-            _, oldest = self._open.popitem(last=False)
+            name, oldest = self._open.popitem(last=False)
             os.close(oldest.fd)
-        path = self._directory / file_name
-        file = OpenFile(path, open_for_append(path, create=True))
+            self._closed[name] = oldest
+        while len(self._closed) > MAX_REMEMBERED:
+            self._closed.popitem(last=False)
+        file = open_for_append(f"{self._directory_text}{os.sep}{file_name}", create=True)
+        before = self._closed.pop(file_name, None)
+        if before is not None and before.identity == file.identity:
+            file.size, file.head = before.size, before.head
         self._open[file_name] = file
         return file
 
     def drop(self, file_name: str) -> None:
-        """Close *file_name*, if it is open."""
+        """Close *file_name*, if it is open, and forget it."""
+        self._closed.pop(file_name, None)
         file = self._open.pop(file_name, None)
         if file is not None:
             os.close(file.fd)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close and forget all of them."""
+        self._closed.clear()
         while self._open:
             _, file = self._open.popitem()
             os.close(file.fd)

@@ -1,13 +1,14 @@
 """Errors of the journal.
 
-    RunJournalError                   base of all
+    RunJournalError                   `hint` says what to do next
     ├── EventInvalid                  a field of an event breaks its rule (ValueError)
     ├── JournalMissing                there is no such journal file (FileNotFoundError)
     ├── JournalUnavailable            the file cannot be read, written or removed (OSError)
     └── JournalBusy                   another process kept the file locked too long (TimeoutError)
 
-Messages name the object, the rule and the way out; never the value that was refused, which may
-be a user's text or a key. Writing an event raises none but `EventInvalid`: see `Journal.write`.
+Messages name the object and the rule; never the value that was refused, which may be a user's
+text or a key. Facts are attributes. Writing an event raises none but `EventInvalid`: see
+`Journal.write`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def _rebuild(
 class RunJournalError(Exception):
     """Base of all errors of this package."""
 
+    hint: str | None = None
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Survive pickling although constructors take keywords."""
         return (_rebuild, (type(self), self.args, self.__dict__.copy()))
@@ -43,13 +46,13 @@ class EventInvalid(RunJournalError, ValueError):
     rule: str
 
     def __init__(self, *, event: str, field: str, rule: str) -> None:
-        super().__init__(
-            f"{event}.{field} must be {rule}. The journal takes facts, never text: "
-            "pass a value of that kind or leave the field out."
-        )
+        super().__init__(f"{event}.{field} must be {rule}.")
         self.event = event
         self.field = field
         self.rule = rule
+        self.hint = (
+            "The journal takes facts, never text: pass a value of that kind or leave the field out."
+        )
 
 
 class JournalMissing(RunJournalError, FileNotFoundError):
@@ -58,11 +61,9 @@ class JournalMissing(RunJournalError, FileNotFoundError):
     path: Path
 
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"There is no journal at {path}. A session gets one with its first event; "
-            "check the session id or the path."
-        )
+        super().__init__(f"There is no journal at {path}.")
         self.path = path
+        self.hint = "A session gets one with its first event; check the session id or the path."
 
 
 class JournalUnavailable(RunJournalError, OSError):
@@ -72,9 +73,10 @@ class JournalUnavailable(RunJournalError, OSError):
     reason: str
 
     def __init__(self, path: Path, *, reason: str, hint: str) -> None:
-        super().__init__(f"The journal {path} cannot be used: {reason}. {hint}")
+        super().__init__(f"The journal {path} cannot be used: {reason}.")
         self.path = path
         self.reason = reason
+        self.hint = hint
 
 
 class JournalBusy(RunJournalError, TimeoutError):
@@ -84,9 +86,7 @@ class JournalBusy(RunJournalError, TimeoutError):
     timeout_s: float
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
-        super().__init__(
-            f"The journal {path} stayed locked for {timeout_s} s. "
-            "A stopped process may hold it: resume or end that process, then try again."
-        )
+        super().__init__(f"The journal {path} stayed locked for {timeout_s} s.")
         self.path = path
         self.timeout_s = timeout_s
+        self.hint = "A stopped process may hold it: resume or end that process, then try again."

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from run_journal.errors import EventInvalid
 from run_journal.fields import UUID_TEXT, Rule, RuleBroken, one_of
 from run_journal.vocabulary import EventName, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PHASE = one_of(Phase)
 
@@ -25,6 +22,20 @@ _COMMON = frozenset({"session_id", "run_id", "phase"})
 @cache
 def _rules_of(cls: type[Event]) -> tuple[tuple[str, Rule, bool], ...]:
     return tuple((f.name, f.metadata["rule"], f.default is None) for f in fields(cls))
+
+
+@cache
+def _fact_names(cls: type[Event]) -> tuple[str, ...]:
+    return tuple(name for name, _, _ in _rules_of(_hashable(cls)) if name not in _COMMON)
+
+
+def _hashable(cls: type[Event]) -> Any:
+    return cls  # mypy takes a class whose instances define __hash__ for unhashable
+
+
+def fact_names(cls: type[Event]) -> tuple[str, ...]:
+    """Return the names of the fields that an event adds to the members that all lines have."""
+    return _fact_names(_hashable(cls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +69,12 @@ class Event:
         """The event's name as it stands in the line."""
         return self.EVENT
 
-    def facts(self) -> Iterator[tuple[str, object]]:
-        """Yield (name, value) of what this event adds to the members that all lines have."""
-        for name, _, _ in self._rules():
-            if name not in _COMMON:
-                yield name, getattr(self, name)
+    def facts(self) -> dict[str, object]:
+        """Return what this event adds to the members that all lines have, in the line's order."""
+        return {name: getattr(self, name) for name in fact_names(type(self))}
 
     def _rules(self) -> tuple[tuple[str, Rule, bool], ...]:
-        cls: Any = type(self)  # mypy takes a class whose instances define __hash__ for unhashable
-        return _rules_of(cls)
+        return _rules_of(_hashable(type(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from run_journal.event_base import PHASE, Event, RunEvent, SessionEvent
 from run_journal.fields import (
     COUNT,
+    FINISH_REASON,
     FLAG,
     HTTP_STATUS,
     IDENTIFIER,
@@ -138,7 +139,7 @@ class ProviderRequested(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderResponded(UsageReport):
-    """A whole reply arrived."""
+    """A whole reply arrived. A `finish_reason` that is no `FinishReason` becomes `other`."""
 
     EVENT = EventName.PROVIDER_RESPONDED
 
@@ -147,7 +148,7 @@ class ProviderResponded(UsageReport):
     model: str | None = field(default=None, metadata=NAME)
     attempt: int | None = field(default=None, metadata=COUNT)
     http_status: int | None = field(default=None, metadata=HTTP_STATUS)
-    finish_reason: str | None = field(default=None, metadata=NAME)
+    finish_reason: str | None = field(default=None, metadata=FINISH_REASON)
     tool_call_count: int | None = field(default=None, metadata=COUNT)
     response_bytes: int | None = field(default=None, metadata=COUNT)
 

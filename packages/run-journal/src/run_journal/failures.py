@@ -31,6 +31,16 @@ _CODE_NAME = re.compile(
 )
 _MAX_LINE = 2**31 - 1
 
+# As they stand in a line: [module, function, line], and a number of frames that are not told.
+_CODE_NAME_SCHEMA = {"type": "string", "pattern": f"^(?:{_CODE_NAME.pattern}|{_UNKNOWN})$"}
+COLLAPSED_FRAMES_SCHEMA = {"type": "integer", "minimum": 0, "maximum": _MAX_LINE}
+FRAME_SCHEMA = {
+    "type": "array",
+    "minItems": 3,
+    "maxItems": 3,
+    "prefixItems": [_CODE_NAME_SCHEMA, _CODE_NAME_SCHEMA, COLLAPSED_FRAMES_SCHEMA],
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:

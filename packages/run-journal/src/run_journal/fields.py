@@ -3,7 +3,8 @@
 Owns what may be a value in a journal line: a member of a closed set, a bounded integer, a
 boolean, canonical UUID text, a bounded identifier, or the facts of an exception. Invariant: what
 passes is plain ASCII of bounded length, so a line can carry no message text, no NUL, no lone
-surrogate and no line break. A rule never puts the refused value into its error.
+surrogate and no line break. A rule never puts the refused value into its error. What a rule lets
+through is described beside it in the words of JSON Schema, under the name `kind`.
 
 Source: redaction by construction (the journal's README, "What can be in a line").
 """
@@ -14,7 +15,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from run_journal.failures import MAX_STACK_ENTRIES, MAX_TYPE_NAMES, CollapsedFrames, Frame
+from run_journal.failures import (
+    COLLAPSED_FRAMES_SCHEMA,
+    FRAME_SCHEMA,
+    MAX_STACK_ENTRIES,
+    MAX_TYPE_NAMES,
+    CollapsedFrames,
+    Frame,
+)
+from run_journal.vocabulary import FinishReason
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -25,6 +34,7 @@ MAX_INTEGER = 2**63 - 1
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_HTTP_STATUS = 999
+_FINISH_REASONS = frozenset(FinishReason)
 
 Metadata = Mapping[str, Any]
 
@@ -40,24 +50,32 @@ def is_uuid(value: object) -> bool:
 
 def _uuid(value: object) -> str:
     if isinstance(value, str) and _UUID.fullmatch(value):
-        return str.__str__(value)
+        return value if type(value) is str else str.__str__(value)
     raise RuleBroken("a UUID in canonical lower-case text")
 
 
 def _identifier(value: object) -> str:
     if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
-        return str.__str__(value)
+        return value if type(value) is str else str.__str__(value)
     raise RuleBroken("an identifier: 1 to 64 of A-Z a-z 0-9 _ . : / -")
 
 
 def _name(value: object) -> str:
     # A model can invent a tool name that is the user's text, so a bad name is no caller's error.
     if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
-        return str.__str__(value)
+        return value if type(value) is str else str.__str__(value)
     return INVALID_NAME
 
 
+def _finish_reason(value: object) -> FinishReason:
+    # A service's own word: known ones are kept, and no other text of its answer gets in.
+    words = value.lower() if isinstance(value, str) else ""
+    return FinishReason(words) if words in _FINISH_REASONS else FinishReason.OTHER
+
+
 def _count(value: object) -> int:
+    if type(value) is int and 0 <= value <= MAX_INTEGER:
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER:
         return int(value)
     raise RuleBroken("an integer from 0 to 2**63-1")
@@ -92,6 +110,10 @@ def _type_names(value: object) -> tuple[str, ...]:
     raise RuleBroken("what type_names_of() returned")
 
 
+def _kind(rule: Rule, kind: str, **schema: Any) -> Metadata:
+    return {"rule": rule, "kind": kind, "schema": schema}
+
+
 def one_of(words: type[StrEnum]) -> Metadata:
     """Rule: a member of *words*, or the exact text of one, which becomes the member."""
 
@@ -103,16 +125,33 @@ def one_of(words: type[StrEnum]) -> Metadata:
                 pass
         raise RuleBroken(f"one of {', '.join(words)}")
 
-    return {"rule": member}
+    return _kind(member, words.__name__, enum=[str(word) for word in words])
 
-
-UUID_TEXT: Metadata = {"rule": _uuid}
-IDENTIFIER: Metadata = {"rule": _identifier}
-NAME: Metadata = {"rule": _name}
-COUNT: Metadata = {"rule": _count}
-HTTP_STATUS: Metadata = {"rule": _http_status}
-FLAG: Metadata = {"rule": _flag}
-STACK: Metadata = {"rule": _stack}
-TYPE_NAMES: Metadata = {"rule": _type_names}
 
 Rule = Callable[[object], Any]
+
+UUID_TEXT = _kind(_uuid, "uuid", type="string", pattern=f"^{_UUID.pattern}$")
+IDENTIFIER = _kind(_identifier, "identifier", type="string", pattern=f"^{_IDENTIFIER.pattern}$")
+NAME = _kind(_name, "name", type="string", pattern=f"^(?:{_IDENTIFIER.pattern}|{INVALID_NAME})$")
+FINISH_REASON = _kind(
+    _finish_reason, FinishReason.__name__, enum=[str(word) for word in FinishReason]
+)
+COUNT = _kind(_count, "count", type="integer", minimum=0, maximum=MAX_INTEGER)
+HTTP_STATUS = _kind(
+    _http_status, "http_status", type="integer", minimum=0, maximum=_MAX_HTTP_STATUS
+)
+FLAG = _kind(_flag, "flag", type="boolean")
+STACK = _kind(
+    _stack,
+    "stack",
+    type="array",
+    maxItems=MAX_STACK_ENTRIES,
+    items={"anyOf": [FRAME_SCHEMA, COLLAPSED_FRAMES_SCHEMA]},
+)
+TYPE_NAMES = _kind(
+    _type_names,
+    "type_names",
+    type="array",
+    maxItems=MAX_TYPE_NAMES,
+    items={"$ref": "#/$defs/name"},
+)

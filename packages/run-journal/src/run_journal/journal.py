@@ -11,19 +11,20 @@ Must not: decide what happened, or be asked for anything but evidence.
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from run_journal.errors import EventInvalid, RunJournalError
+from run_journal.delivery import DELIVERY_KEY, Delivery
+from run_journal.errors import EventInvalid, JournalUnavailable, RunJournalError
 from run_journal.events import EVENT_CLASSES, JournalRepaired, RedactionTripped, SessionDeleted
 from run_journal.fields import is_uuid
+from run_journal.file_names import file_name_of
 from run_journal.lines import Head, body_of
 from run_journal.reader import Damage, Entry, follow, read
 from run_journal.redact import Guard
-from run_journal.sink import DELIVERY_KEY, Delivery, Sink
 from run_journal.uninterrupted import Uninterrupted
 from run_journal.verify import ExpectedRun, Report, verify
 
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
 
     from run_journal.event_base import Event
 
-WORKSPACE_FILE_NAME = "workspace.jsonl"
 LOCK_TIMEOUT_S = 5.0
-
-
-def session_file_name(session_id: str) -> str:
-    """Return the name of a session's file: 32 hex digits of the SHA-256 of its id, `.jsonl`."""
-    return hashlib.sha256(session_id.encode("utf-8")).hexdigest()[:32] + ".jsonl"
 
 
 def _utc_now() -> datetime:
@@ -57,6 +52,7 @@ class Journal:
     Threads may share a journal. So may processes share a directory, each with its own object; a
     forked child may go on with its parent's, it opens its own descriptors. Nothing is pending
     between calls, so cancellation and `close` lose nothing. At most `max_open_files` are open.
+    Raises `JournalUnavailable` on a system without `flock`, such as Windows.
     """
 
     def __init__(
@@ -69,8 +65,15 @@ class Journal:
         max_open_files: int = 16,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
+        if find_spec("fcntl") is None:
+            raise JournalUnavailable(
+                Path(directory),
+                reason="this system cannot lock files as the journal needs it (flock)",
+                hint="Write journals on Linux, on macOS or in WSL; reading them works here too.",
+            )
         # loguru costs 90 ms to import, and whoever only reads journals does without it.
         from run_journal.private_core import make_logger  # noqa: PLC0415 - see the line above
+        from run_journal.sink import Sink  # noqa: PLC0415 - it needs a system that can lock
 
         if not is_uuid(workspace_id):
             raise EventInvalid(
@@ -130,7 +133,7 @@ class Journal:
             self._count_failure()
             return None
         session_id = _file_session(event)
-        delivery = Delivery(file_name=_file_name(session_id), session_id=session_id)
+        delivery = Delivery(file_name=file_name_of(session_id), session_id=session_id)
         try:
             self._logger.bind(**{DELIVERY_KEY: delivery}).info(body_to_write)
         except (OSError, RunJournalError, RuntimeError):
@@ -142,7 +145,7 @@ class Journal:
 
     def path_for(self, session_id: str | None) -> Path:
         """Return the path of a session's file, or with None that of the workspace's own."""
-        return self.directory / _file_name(session_id)
+        return self.directory / file_name_of(session_id)
 
     def read(self, session_id: str | None) -> Iterator[Entry | Damage]:
         """Yield a session's lines; see `run_journal.read`."""
@@ -175,7 +178,7 @@ class Journal:
         has the file open loses what it still writes there. Raises `JournalBusy` (another process
         holds the file) or `OSError`.
         """
-        return self._sink.delete(_file_name(session_id))
+        return self._sink.delete(file_name_of(session_id))
 
     def close(self) -> None:
         """Close all files; may be called twice. What is written afterwards counts as failed."""
@@ -214,7 +217,3 @@ class Journal:
 
 def _file_session(event: Event) -> str | None:
     return None if isinstance(event, SessionDeleted) else getattr(event, "session_id", None)
-
-
-def _file_name(session_id: str | None) -> str:
-    return WORKSPACE_FILE_NAME if session_id is None else session_file_name(session_id)

@@ -15,7 +15,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from run_journal.errors import EventInvalid
 from run_journal.events import SessionDeleted
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 GENESIS = "0" * 64
 MAX_LINE_BYTES = 4096
+DELETED_SESSION_ID = "deleted_session_id"
 
 _CHAIN_OPENING = b',"chain":"'
 _CHAIN_LENGTH = len(_CHAIN_OPENING) + 64 + len(b'"}')
 _SEALED = re.compile(rb'\{"v":(\d{1,9}),"seq":(\d{1,18}),[^\n]*,"chain":"([0-9a-f]{64})"\}')
-_to_json = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Sealed:
 
 def timestamp(moment: datetime) -> str:
     """Return *moment* as fixed-width UTC text: `2026-01-02T03:04:05.000006Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def body_of(
@@ -73,7 +74,7 @@ def body_of(
         )
     session_id = getattr(event, "session_id", None)
     deleted = isinstance(event, SessionDeleted)
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "ts": timestamp(moment),
         "event": event.name,
         "workspace_id": workspace_id,
@@ -83,9 +84,8 @@ def body_of(
         "duration_ms": duration_ms,
     }
     if deleted:
-        members["deleted_session_id"] = session_id
-    for name, value in event.facts():
-        members[name] = [_plain(item) for item in value] if type(value) is tuple else value
+        members[DELETED_SESSION_ID] = session_id
+    members |= event.facts()
     return _to_json(members)
 
 
@@ -119,4 +119,9 @@ def _plain(item: object) -> object:
         case CollapsedFrames():
             return item.count
         case _:
-            return item
+            raise TypeError(f"{type(item).__name__} has no place in a journal line")
+
+
+_to_json = json.JSONEncoder(
+    ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain
+).encode

@@ -39,6 +39,10 @@ _ENVELOPE = frozenset(
         "chain",
     }
 )
+# What a system lacks is left out, so that a journal that was sent to somebody can be read there.
+_READING = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY")
+)
 _NULLABLE = ("workspace_id", "session_id", "run_id", "phase")
 
 
@@ -149,7 +153,7 @@ def _awaited(path: Path, *, stop: Callable[[], bool], poll_s: float) -> BinaryIO
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = os.open(path, _READING)
     except FileNotFoundError:
         raise JournalMissing(path) from None
     except OSError as error:

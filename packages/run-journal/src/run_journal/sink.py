@@ -3,8 +3,8 @@
 Owns the lock between processes and the append. Invariant: under the file's lock the tail is
 read, the line is sealed after it and written with one `write`, so `seq` has no gap and the chain
 no break however many processes write. A line that could not be written whole leaves nothing
-behind if that can be helped, and is counted. A file that was deleted while we held it is not
-brought back to life: its session is gone.
+behind if that can be helped, and is counted. What does not stand under its name any more is not
+written to, and the file of a deleted session is never brought back to life.
 
 Threads: one at a time, by loguru's handler lock and our own. Fork: a child opens its own
 descriptors, because `flock` belongs to the open file and a shared one excludes nobody.
@@ -14,41 +14,40 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from run_journal.descriptors import Descriptors, OpenFile, open_for_append
+from run_journal.delivery import DELIVERY_KEY
+from run_journal.descriptors import Descriptors, open_for_append
 from run_journal.errors import JournalBusy, JournalMissing, JournalUnavailable
 from run_journal.file_lock import lock, unlock
+from run_journal.file_names import TORN_INFIX
 from run_journal.lines import Head, seal
-from run_journal.tail import TORN_INFIX, overwrite_tail, read_tail, set_aside
+from run_journal.tail import overwrite_tail, read_tail, set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import loguru
 
-DELIVERY_KEY = "run_journal_delivery"
+    from run_journal.delivery import Delivery, RepairBody
+    from run_journal.descriptors import OpenFile
 
 
-@dataclass(slots=True, kw_only=True)
-class Delivery:
-    """Travels with a line through loguru: where it goes and, afterwards, where it stands."""
+class _Deleted(JournalUnavailable):
+    """The file is that of a session that was deleted."""
 
-    file_name: str
-    session_id: str | None
-    head: Head | None = None
-
-
-RepairBody = Callable[[str | None, int, str], str]
-"""(session id, torn bytes, name of the file set aside) -> body of `journal.repaired`."""
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path,
+            reason="its session was deleted",
+            hint="Nothing is written for a deleted session.",
+        )
 
 
 class _Process:
     """What belongs to one process and must not be shared over a fork."""
 
-    __slots__ = ("counts_lock", "descriptors", "in_use", "lock")
+    __slots__ = ("counts_lock", "descriptors", "gone", "in_use", "lock")
 
     def __init__(self, directory: Path, max_open: int) -> None:
         # Ctrl-C can strike when the lock is taken and nobody knows it yet. A plain lock would then
@@ -58,6 +57,7 @@ class _Process:
         self.in_use = False
         self.counts_lock = threading.RLock()
         self.descriptors = Descriptors(directory, max_open=max_open)
+        self.gone: set[str] = set()  # the files of sessions that were deleted
 
 
 class Sink:
@@ -84,14 +84,18 @@ class Sink:
         was_in_use = process.in_use
         try:
             self._use(process)
+            if delivery.file_name in process.gone:
+                raise _Deleted(self._directory / delivery.file_name)
             file = process.descriptors.get(delivery.file_name)
             self._lock(file)
             try:
                 delivery.head = self._append(file, body, delivery.session_id)
             finally:
                 unlock(file.fd)
-        except JournalUnavailable:
+        except JournalUnavailable as error:
             process.descriptors.drop(delivery.file_name)
+            if isinstance(error, _Deleted):
+                process.gone.add(delivery.file_name)
             raise
         finally:
             process.in_use = was_in_use
@@ -108,7 +112,9 @@ class Sink:
         try:
             self._use(process)
             process.descriptors.drop(file_name)
-            return self._remove(self._directory / file_name)
+            was_there = self._remove(self._directory / file_name)
+            process.gone.add(file_name)
+            return was_there
         finally:
             process.in_use = was_in_use
             process.lock.release()
@@ -158,7 +164,7 @@ class Sink:
 
     def _remove(self, path: Path) -> bool:
         try:
-            file = OpenFile(path, open_for_append(path, create=False))
+            file = open_for_append(str(path), create=False)
         except JournalMissing:
             self._remove_set_aside(path)
             return False
@@ -170,6 +176,9 @@ class Sink:
         try:
             self._lock(file)
             path.unlink(missing_ok=True)
+            if os.fstat(file.fd).st_nlink == 0:
+                # Nameless and empty: so others who have it open know that this was no accident.
+                os.ftruncate(file.fd, 0)
             self._remove_set_aside(path)
         finally:
             os.close(file.fd)
@@ -180,24 +189,13 @@ class Sink:
             aside.unlink(missing_ok=True)
 
     def _append(self, file: OpenFile, body: bytes, session_id: str | None) -> Head:
-        status = os.fstat(file.fd)
-        if status.st_nlink == 0:
-            raise JournalUnavailable(
-                file.path,
-                reason="it was deleted while it was open",
-                hint="Nothing is written for a deleted session.",
-            )
-        size = status.st_size
-        tail = read_tail(file, size)
-        head = tail.head
-        if tail.end < size:
-            name = set_aside(file, start=tail.end, end=size, seq=head.seq + 1)
-            report = self._repair_body(session_id, size - tail.end, name).encode("ascii")
-            line, head = seal(report, after=head)
-            overwrite_tail(file, line, start=tail.end)
-            self.repaired_count += 1
-            size = tail.end + len(line)
+        size = _size_under_its_name(file)
+        if size == file.size:
+            head = file.head  # all writers append, so nobody wrote behind our last line
+        else:
+            head, size = self._mended(file, size, session_id)
         line, head = seal(body, after=head)
+        file.size = -1
         if os.write(file.fd, line) < len(line):
             os.ftruncate(file.fd, size)
             raise JournalUnavailable(
@@ -205,4 +203,35 @@ class Sink:
                 reason="a line could only be written in part",
                 hint="Free some disk space.",
             )
+        file.size, file.head = size + len(line), head
         return head
+
+    def _mended(self, file: OpenFile, size: int, session_id: str | None) -> tuple[Head, int]:
+        """Return the head and size of a file that others wrote to, without its torn tail."""
+        tail = read_tail(file, size)
+        if tail.end == size:
+            return tail.head, size
+        name = set_aside(file, start=tail.end, end=size, seq=tail.head.seq + 1)
+        report = self._repair_body(session_id, size - tail.end, name).encode("ascii")
+        line, head = seal(report, after=tail.head)
+        overwrite_tail(file, line, start=tail.end)
+        self.repaired_count += 1
+        return head, tail.end + len(line)
+
+
+def _size_under_its_name(file: OpenFile) -> int:
+    """Return the size of *file*; raise unless the path still leads to what is open here."""
+    try:
+        found = os.lstat(file.path_text)
+        if (found.st_ino, found.st_dev) == file.identity:
+            return found.st_size
+    except FileNotFoundError:
+        pass
+    held = os.fstat(file.fd)
+    if held.st_nlink == 0 and held.st_size == 0:
+        raise _Deleted(file.path)
+    raise JournalUnavailable(
+        file.path,
+        reason="it was removed or replaced while it was open",
+        hint="The next event goes to what stands there then.",
+    )

@@ -15,17 +15,20 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from run_journal.descriptors import FILE_MODE, OpenFile
+from run_journal.descriptors import FILE_MODE
 from run_journal.errors import JournalUnavailable
+from run_journal.file_names import TORN_INFIX
 from run_journal.lines import EMPTY, FORMAT_VERSION, MAX_LINE_BYTES, Head, sealed_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-TORN_INFIX = ".torn-"
+    from run_journal.descriptors import OpenFile
 
 _COPY_BYTES = 65536
-_WRITE_ASIDE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_ASIDE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_MAX_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +80,47 @@ def set_aside(file: OpenFile, *, start: int, end: int, seq: int) -> str:
     """Copy the bytes from *start* to *end* to a file beside *file*; return that file's name.
 
     The name holds *seq*, the number of the line that will report it, so a repair that was killed
-    half-way writes the same file again.
+    half-way is finished in the same file. Other bytes under that name are left alone, and the
+    copy gets the next name.
     """
-    name = f"{file.path.name}{TORN_INFIX}{seq:06d}"
-    aside = os.open(file.path.with_name(name), _WRITE_ASIDE, FILE_MODE)
-    try:
-        os.fchmod(aside, FILE_MODE)
-        while start < end:
-            block = os.pread(file.fd, min(_COPY_BYTES, end - start), start)
-            if not block:
-                break
-            _write_all(aside, block)
-            start += len(block)
-    finally:
-        os.close(aside)
-    return name
+    for number in range(1, _MAX_NAMES):
+        again = f"-{number}" if number > 1 else ""
+        name = f"{file.path.name}{TORN_INFIX}{seq:06d}{again}"
+        aside = os.open(file.path.with_name(name), _ASIDE, FILE_MODE)
+        try:
+            if _begins_alike(aside, file.fd, start, end):
+                os.fchmod(aside, FILE_MODE)
+                os.ftruncate(aside, 0)
+                for block in _blocks(file.fd, start, end):
+                    _write_all(aside, block)
+                return name
+        finally:
+            os.close(aside)
+    raise JournalUnavailable(
+        file.path,
+        reason="too many torn lines of one number were set aside",
+        hint="Something cuts this journal again and again: look for it, move the copies away.",
+    )
+
+
+def _begins_alike(aside: int, fd: int, start: int, end: int) -> bool:
+    """Whether all that stands in *aside* is how the bytes from *start* to *end* of *fd* begin."""
+    size = os.fstat(aside).st_size
+    if size > end - start:
+        return False
+    there = _blocks(aside, 0, size)
+    return all(
+        mine == his for mine, his in zip(_blocks(fd, start, start + size), there, strict=True)
+    )
+
+
+def _blocks(fd: int, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        block = os.pread(fd, min(_COPY_BYTES, end - start), start)
+        if not block:
+            return
+        yield block
+        start += len(block)
 
 
 def overwrite_tail(file: OpenFile, line: bytes, *, start: int) -> None:

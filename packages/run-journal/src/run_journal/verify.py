@@ -3,7 +3,8 @@
 Owns the findings. Invariant: it reads only; every fault is reported once, where it shows first,
 and checking goes on behind it. The file alone proves that nothing inside it was removed,
 changed, repeated or reordered; that its end was not cut off shows only against what the database
-keeps of each run: the head before the run's last line.
+keeps of each run: the head before the run's last line. An error is what no crash leaves behind; a
+warning is what a crash leaves, so somebody who knows of none has reason to ask.
 
 Must not: repair, or trust a line's content further than its chain.
 """
@@ -15,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from run_journal.errors import JournalMissing, JournalUnavailable
+from run_journal.file_names import file_name_of, is_file_name
 from run_journal.lines import EMPTY, Head, chain_of
 from run_journal.reader import Damage, DamageKind, Entry, read
 from run_journal.vocabulary import EventName
@@ -33,7 +35,11 @@ _AFTERWARDS = frozenset({EventName.RUN_UNDONE, EventName.RUN_REDONE})
 
 
 class Severity(StrEnum):
-    """How much a finding matters. Only `error` makes a report not ok."""
+    """How much a finding matters. Only `error` makes a report not ok.
+
+    `info`: nothing is wrong. `warning`: a killed process explains it, and nothing else in the file
+    speaks against that. `error`: lines were lost, changed or made up.
+    """
 
     INFO = "info"
     WARNING = "warning"
@@ -45,6 +51,7 @@ class FindingKind(StrEnum):
 
     FILE_UNREADABLE = "file_unreadable"
     LINE_DAMAGED = "line_damaged"
+    FORMAT_NEWER = "format_newer"
     TORN_TAIL = "torn_tail"
     SEQUENCE_BROKEN = "sequence_broken"
     CHAIN_BROKEN = "chain_broken"
@@ -174,6 +181,7 @@ class _Check:
         owner = (item.workspace_id, item.session_id)
         if self._owner is None:
             self._owner = owner
+            self._fits_its_name(item, where)
         elif owner != self._owner:
             self._find(
                 FindingKind.OWNER_MIXED,
@@ -184,6 +192,16 @@ class _Check:
         self._chains[item.seq] = item.chain
         self._remember(item, where)
 
+    def _fits_its_name(self, first: Entry, where: str) -> None:
+        name = self.path.name
+        if is_file_name(name) and name != file_name_of(first.session_id):
+            self._find(
+                FindingKind.OWNER_MIXED,
+                where,
+                "the file has the name of another session's journal",
+                hint="It was renamed or put in another's place: look for both.",
+            )
+
     def unreadable(self, error: Exception) -> None:
         """Report that the file cannot be read, or not to its end."""
         self._find(
@@ -193,14 +211,16 @@ class _Check:
             hint="The database is the truth: the conversation itself is not affected.",
         )
 
-    def passed_through(self, head: Head) -> None:
-        """Check that the file once ended exactly at *head*."""
-        if self._chains.get(head.seq) != head.chain:
-            self._find(
-                FindingKind.HEAD_DIFFERS,
-                f"{self.path.name}:{head.seq}",
-                f"line {head.seq} is missing or is not the one that was recorded",
-            )
+    def passed_through(self, head: Head) -> bool:
+        """Check that the file once ended exactly at *head*; return whether it did."""
+        if self._chains.get(head.seq) == head.chain:
+            return True
+        self._find(
+            FindingKind.HEAD_DIFFERS,
+            f"{self.path.name}:{head.seq}",
+            f"line {head.seq} is missing or is not the one that was recorded",
+        )
+        return False
 
     def compare(self, expected_runs: tuple[ExpectedRun, ...]) -> None:
         """Check the runs in the file against those of the database."""
@@ -223,29 +243,46 @@ class _Check:
                     FindingKind.RUN_END_UNEXPECTED,
                     run.run_id,
                     "the journal says that this run ended, the database that it is pending",
+                    hint="Was the database restored from an older backup? If not, treat this "
+                    "journal as tampered with.",
                 )
             return
-        lost = Severity.WARNING if run.lost_count else Severity.ERROR
-        if run.head is not None:
-            before = len(self.findings)
-            self.passed_through(run.head)
-            if len(self.findings) > before:
-                return
+        if run.head is not None and not self.passed_through(run.head):
+            return
         after = [seq for seq in lines.seqs if run.head is None or seq > run.head.seq]
         fitting = [seq for seq, event in lines.ends if event in _LAST_EVENTS[run.status]]
         if not fitting or (run.head is not None and fitting[-1] not in after):
-            self._find(
-                FindingKind.RUN_END_MISSING,
-                run.run_id,
-                f"the run is {run.status} in the database, its last line is missing here",
-                severity=lost,
-            )
+            self._end_missing(run, is_rest_there=run.head is not None and not after)
         elif len(lines.ends) > 1 or (run.head is not None and after != fitting):
             self._find(
                 FindingKind.RUN_END_UNEXPECTED,
                 run.run_id,
                 "the run has more lines at its end than the database expects",
             )
+
+    def _end_missing(self, run: ExpectedRun, *, is_rest_there: bool) -> None:
+        """Report an end that is missing; with the rest in place a kill can have kept it away."""
+        said = f"the run is {run.status} in the database, its last line is missing here"
+        if run.lost_count:
+            self._find(
+                FindingKind.RUN_END_MISSING,
+                run.run_id,
+                f"{said}; {run.lost_count} of its lines could not be written",
+                severity=Severity.WARNING,
+                hint="The database counted them when they were lost (disk full, no permission): "
+                "how the run ended is to be seen there.",
+            )
+        elif is_rest_there:
+            self._find(
+                FindingKind.RUN_END_MISSING,
+                run.run_id,
+                f"{said}; all its other lines are here and unchanged",
+                severity=Severity.WARNING,
+                hint="A process that was killed just after it saved the end leaves this. If none "
+                "was, somebody removed the line. The database says how the run ended.",
+            )
+        else:
+            self._find(FindingKind.RUN_END_MISSING, run.run_id, said)
 
     def _damage(self, damage: Damage) -> None:
         where = f"{self.path.name}@{damage.offset}"
@@ -254,7 +291,16 @@ class _Check:
                 FindingKind.TORN_TAIL,
                 where,
                 f"the last {damage.byte_count} bytes are a torn line",
-                hint="The next event sets them aside; nothing else is needed.",
+                severity=Severity.WARNING,
+                hint="A process that was killed while it wrote leaves this. The next event sets "
+                "them aside; nothing else is needed.",
+            )
+        elif damage.kind is DamageKind.NEWER_FORMAT:
+            self._find(
+                FindingKind.FORMAT_NEWER,
+                where,
+                "this line has a newer format and could not be checked",
+                hint="Upgrade run-journal and check again.",
             )
         else:
             self._find(

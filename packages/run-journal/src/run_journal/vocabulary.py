@@ -55,6 +55,26 @@ class ReplayPolicy(StrEnum):
     UNSAFE = "unsafe"
 
 
+class FinishReason(StrEnum):
+    """Why a model stopped, in the words of the services; `other` for any word that is not here."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    FUNCTION_CALL = "function_call"
+    CONTENT_FILTER = "content_filter"
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    STOP_SEQUENCE = "stop_sequence"
+    TOOL_USE = "tool_use"
+    PAUSE_TURN = "pause_turn"
+    REFUSAL = "refusal"
+    SAFETY = "safety"
+    ABORT = "abort"
+    ERROR = "error"
+    OTHER = "other"
+
+
 class WorkspaceVerdict(StrEnum):
     """What was decided about a workspace when it was opened."""
 

@@ -51,11 +51,7 @@ def problem_of(error: BaseException, *, workspace: str = ".") -> Problem:
     match error:
         case RunFailed():
             return _failed_run(error, workspace)
-        case RunJournalError():
-            # Those say what to do in the same sentence.
-            message, _, hint = str(error).partition(". ")
-            return Problem(kind=_kind(error), message=f"{message.rstrip('.')}.", hint=hint or _HELP)
-        case SessionsError() | StateStoreError() | WorkspaceIdentityError():
+        case SessionsError() | StateStoreError() | WorkspaceIdentityError() | RunJournalError():
             return Problem(
                 kind=_kind(error),
                 message=str(error),
@@ -109,7 +105,8 @@ def after_damage(database: Path, workspace: str) -> str:
 
 
 def _hint_of(
-    error: SessionsError | StateStoreError | WorkspaceIdentityError, workspace: str
+    error: SessionsError | StateStoreError | WorkspaceIdentityError | RunJournalError,
+    workspace: str,
 ) -> str | None:
     match error:
         case StoreLost() if error.backup_path is not None:
