@@ -126,14 +126,14 @@ def tests(session: nox.Session, package: str) -> None:
 
 
 @nox.session(requires=["build"], default=False)
-def crash(session: nox.Session) -> None:
-    """Kill, crowd and starve the store at length; about ten minutes on two idle cores.
+@nox.parametrize("package", ["workspace-identity", "state-store", "run-journal"])
+def crash(session: nox.Session, package: str) -> None:
+    """Kill, crowd, starve and walk at length what the other sessions try with a sample.
 
-    The seed and the counts are variables of the environment, named in `state_store.testing.Scale`:
-    ``STATE_STORE_SEED=7 STATE_STORE_KILL_COUNT=10000 nox -s crash``. The README of the package has
-    the counts that its claims were measured with.
+    Seeds and counts are variables of the environment, named in each package's README, which also
+    has the counts that its claims were measured with: ``STATE_STORE_SEED=7 nox -s crash``.
     """
-    _install_alone(session, "state-store")
+    _install_alone(session, package)
     session.run(
         "pytest",
         "-n",
@@ -143,9 +143,9 @@ def crash(session: nox.Session) -> None:
         "--timeout",
         "1800",
         "-rP",  # what passed says its seed and its counts
-        "packages/state-store/tests",
+        f"packages/{package}/tests",
         *session.posargs,
-        env={"STATE_STORE_LONG": "1"},
+        env={f"{package.replace('-', '_').upper()}_LONG": "1"},
     )
 
 
