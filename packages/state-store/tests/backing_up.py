@@ -203,8 +203,10 @@ def interrupt_at_random(
         time.sleep(source.uniform(0, takes_s))
         os.kill(backer.pid, signal.SIGINT)
         children.finish(backer)
-        counted["in_the_middle"] += backer.facts[-1] == ["interrupted"]
-        assert not [name for name in _names(place) if name.startswith(".")], number
+        assert backer.facts[-1] == ["interrupted"], number
+        counted["in_the_middle"] += ["made"] not in backer.facts
+        left = [name for name in _names(place) if name.startswith(".")]
+        assert not left, (number, left)
         children.ask(partial(_only_good_ones, place, f"interrupt {number}"))
     return counted
 
@@ -266,6 +268,7 @@ def _back_up_until_interrupted(place: Path, say: Say, listen: Listen) -> None:
         try:
             say("begin")
             Maintenance(_path(place), workspace_id=WORKSPACE_ID).back_up()
+            say("made")
             time.sleep(60)
         except KeyboardInterrupt:
             say("interrupted")

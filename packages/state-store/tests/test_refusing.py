@@ -329,6 +329,19 @@ for writing in (True, False):
     assert issubclass(StoreBusy, TimeoutError)
 
 
+def test_a_title_that_is_no_text_hides_no_session(open_disk: OpenDisk, path: Path) -> None:
+    """It is shown as far as it is one; the others are listed, and found, as ever."""
+    store = open_disk()
+    damaged = store.create_session(NewSession(title="damaged")).id
+    whole = store.create_session(NewSession(title="whole")).id
+    store.close()
+    change(path, "UPDATE sessions SET title = CAST(x'ff41' AS TEXT) WHERE title = 'damaged'")
+    store = open_disk()
+    assert {one.id: one.title for one in store.list().items} == {damaged: "\ufffdA", whole: "whole"}
+    assert [one.id for one in store.find_sessions(damaged[-8:])] == [damaged]
+    assert [one.id for one in store.find_sessions("whole")] == [whole]
+
+
 @pytest.mark.parametrize("writing", [True, False])
 @pytest.mark.parametrize("sign", ["-wal", ".backup-20260102T030405000006Z-v1"])
 def test_a_database_that_is_gone_is_not_begun_anew(

@@ -238,7 +238,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path, Path], object], str]] = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(20, method="thread")  # SQLite begins anew after a signal
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_a_backup_that_cannot_be_restored_changes_nothing(
     open_disk: OpenDisk, tend: Tend, path: Path, tmp_path: Path, kind: str
@@ -527,6 +527,28 @@ except StateStoreError as error:
     assert (kind, blocked) == ("StoreUnavailable", str(path.parent / hindered).rstrip("/"))
     assert blocked in message
     assert "chown" in hint
+
+
+@NO_ROOT
+def test_a_directory_in_which_no_backup_can_be_made_is_named(
+    open_disk: OpenDisk, path: Path, run_python: RunPython, run_as_stranger: RunPython
+) -> None:
+    """The database can be read, for its log and index are there; a chown of it would not help."""
+    with open_disk() as store:
+        session_with_turn(store)
+    run_python("open_store().create_session(); os._exit(0)")
+    for one in path.parent.iterdir():
+        one.chmod(0o755 if one.is_dir() else 0o666 if one.name.endswith("-shm") else 0o644)
+    path.parent.chmod(0o755)
+    said = run_as_stranger(
+        """
+try:
+    tend().back_up()
+except StoreUnavailable as error:
+    say(error.path)
+"""
+    )
+    assert said.split() == [str(path.parent)]
 
 
 @NO_ROOT

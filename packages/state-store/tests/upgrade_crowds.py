@@ -103,8 +103,8 @@ def _make_old(path: Path, say: Say, listen: Listen) -> None:
 
 def _start(path: Path, say: Say, listen: Listen) -> None:
     listen()
-    # Shorter than the others stay: who waits for them to leave fails.
-    with closing(open_store(_place(path, busy_timeout_ms=1_000))) as store:
+    # Who waits for the others to leave fails in the end: they stay until this one has started.
+    with closing(open_store(_place(path, busy_timeout_ms=20_000))) as store:
         say(store.upgraded is not None)
         listen()
         session_id = store.create_session().id

@@ -44,9 +44,10 @@ SESSION_COLUMNS = (
     " duration_ms, created_at, updated_at, archived_at, forked_from_session, forked_from_seq,"
     " metadata, revision"
 )
+# What a person called a session is read as bytes: if it is damaged, all others are listed still.
 SUMMARY_COLUMNS = (
-    "id, title, model_id, provider, created_at, updated_at, status, message_count, total_tokens,"
-    " cost"
+    "id, CAST(title AS BLOB), CAST(model_id AS BLOB), CAST(provider AS BLOB), created_at,"
+    " updated_at, status, message_count, total_tokens, cost"
 )
 MESSAGE_COLUMNS = (
     "id, session_id, seq, run_id, role, content, reasoning_content, tool_calls, tool_call_id,"
@@ -162,9 +163,9 @@ def to_summary(row: Row) -> SessionSummary:
     key, title, model_id, provider, created_at, updated_at, status, count, tokens, cost = row
     return SessionSummary(
         id=key,
-        title=title,
-        model_id=model_id,
-        provider=provider,
+        title=_words(title),
+        model_id=_words(model_id),
+        provider=_words(provider),
         created_at=_time(created_at),
         updated_at=_time(updated_at),
         status=status,
@@ -172,6 +173,11 @@ def to_summary(row: Row) -> SessionSummary:
         total_tokens=tokens,
         cost=cost,
     )
+
+
+def _words(stored: bytes | None) -> str | None:
+    """Return text that is shown and compared with nothing; U+FFFD where it is no text."""
+    return None if stored is None else stored.decode("utf-8", "replace")
 
 
 @_reading

@@ -3,10 +3,12 @@
 The order: alone in the store; integrity and free space; a verified backup on the disk; then all
 migrations, their records, and the check that every session is still there, in one transaction. A
 failure before its commit is rolled back, one after it is answered with the backup. A crash at any
-point leaves the old database or the new one, and the next start goes on from there.
+point leaves the old database or the new one, and the next start goes on from there: with the check
+after the commit, if that was not done (see `unproven`).
 
-Invariant: an upgrade that fails changes nothing but that there is a backup more. Must not: know
-what a migration does.
+Invariant: an upgrade that fails changes nothing, but that its backup is there and, if it had been
+committed, what it made, under another name; failing again adds neither again. Must not: know what a
+migration does.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DIED = 77
 WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_UNWATCHED = apsw.Connection
 FILE_EVENTS = ("os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "fcntl.flock")
 
 
@@ -99,7 +100,9 @@ class WatchedConnection(apsw.Connection):
         super().close(force)
 
 
-def _watched_connection(effects: Effects, *arguments: Any, **options: Any) -> WatchedConnection:
+def _watched_connection(effects: Effects, *arguments: Any, **options: Any) -> apsw.Connection:
+    if arguments[0] == ":memory:":
+        return _UNWATCHED(*arguments, **options)  # what it does is no effect on the disk
     connection = WatchedConnection(*arguments, **options)
     connection.effects = effects
 
