@@ -24,7 +24,7 @@ from state_store import (
     StoreUnavailable,
     new_id,
 )
-from state_store.sqlite.beside import at_rest, log_of
+from state_store.sqlite.beside import at_rest, intent_of, log_of
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.family import old_database
 from state_store.testing.turns import begin, contents, session_with_turn, turn
@@ -634,3 +634,22 @@ def test_another_store_of_the_same_name_elsewhere_is_not_in_the_way(
     elsewhere = tmp_path / new_id() / "state.sqlite3"
     with SqliteStore.open(elsewhere, workspace_id=workspace_id):
         tend().restore()
+
+
+@pytest.mark.parametrize("intent", ["{}", '{"ready": "x", "replaced": "y", "generation": "z"}'])
+def test_a_restore_that_cannot_be_finished_any_more_does_not_lock_its_user_out(
+    open_disk: OpenDisk, tend: Tend, path: Path, intent: str
+) -> None:
+    """Its file was removed, or its record damaged: refused, until another one is asked for."""
+    with closing(open_disk()) as store:
+        session_id = session_with_turn(store)
+    tend().back_up()
+    intent_of(path).write_text(intent, encoding="utf-8")
+    with pytest.raises(StoreDamaged, match="restore"):
+        open_disk()
+    with pytest.raises(StoreDamaged, match="restore"):
+        tend().restore()
+    assert tend().salvage(path.with_name("saved.sqlite3")).session_count == 1
+    assert tend().restore(over_damaged=True).session_count == 1
+    with closing(open_disk()) as store:
+        assert contents(store, session_id)

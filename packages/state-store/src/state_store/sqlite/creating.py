@@ -99,7 +99,11 @@ def building_beside(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise unavailable(path, error) from error
     finally:
-        remove_with_sidecars(building)
+        try:
+            remove_with_sidecars(building)
+        except BaseException:  # Ctrl-C, at the very moment of tidying up
+            remove_with_sidecars(building)
+            raise
 
 
 def connect_to_new(building: Path) -> apsw.Connection:

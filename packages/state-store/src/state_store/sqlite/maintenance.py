@@ -124,7 +124,7 @@ class Maintenance:
         place = self._place
         chosen = backups.require_usable(backup, place) if backup else backups.newest_good(place)
         make_directory(place.path.parent)
-        with alone_in(place, "restore"):
+        with alone_in(place, "restore", even_stuck=over_damaged):
             return restore(
                 place,
                 chosen,
@@ -163,7 +163,7 @@ class Maintenance:
         from state_store.sqlite.salvage import salvage  # noqa: PLC0415 - seldom needed
 
         self._require_there()
-        with alone_in(self._place, "salvage"):
+        with alone_in(self._place, "salvage", even_stuck=True):
             return salvage(self._place, into)
 
     def _compact(self, connection: apsw.Connection) -> None:

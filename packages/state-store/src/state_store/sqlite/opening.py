@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import StateStoreError, StoreNewer, StoreOutdated, Work
+from state_store.errors import StateStoreError, StoreDamaged, StoreNewer, StoreOutdated, Work
 from state_store.sqlite.connecting import connect
 from state_store.sqlite.creating import create, remove_unfinished, sync_directory
 from state_store.sqlite.database import Database
@@ -80,10 +80,18 @@ def bring_up_to_date(place: Place) -> Upgrade | None:
 
 
 @contextmanager
-def alone_in(place: Place, work: Work) -> Iterator[None]:
-    """Be the only one in the store, with nothing left unfinished in it, while the block runs."""
+def alone_in(place: Place, work: Work, *, even_stuck: bool = False) -> Iterator[None]:
+    """Be the only one in the store, with nothing left unfinished in it, while the block runs.
+
+    A restore that cannot be finished any more raises StoreDamaged; *even_stuck*, for whoever puts
+    another database in its place or saves what there is, it is left as it is.
+    """
     with alone(place, work):
-        _tidy(place)
+        try:
+            _tidy(place)
+        except StoreDamaged:
+            if not even_stuck:
+                raise
         yield
 
 
