@@ -1,4 +1,4 @@
-"""What every test needs: state home and user home inside `tmp_path`, and no powers of root."""
+"""What every test needs: homes inside `tmp_path`, no powers of root, and no hurry."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A limit on the time of one example fails on a busy machine and finds nothing; every test has a
+# time-out anyway.
+settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+settings.load_profile("unhurried")
 
 # Test folders are not packages, so what the tests share is found by its folder.
 sys.path.insert(0, str(Path(__file__).parent))

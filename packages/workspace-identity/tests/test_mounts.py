@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ import pytest
 from workspace_identity import (
     UnsafeWorkspace,
     Verdict,
-    evidence,
+    forget,
     list_workspaces,
     open_workspace,
+    patience,
     relink,
 )
 
@@ -245,7 +247,7 @@ def test_a_mount_that_never_answers_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """C22: the original behind it may live; the copy is open within the bounded time."""
-    monkeypatch.setattr(evidence, "JUDGE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(patience, "JUDGE_TIMEOUT_S", 0.3)
     first = open_workspace(project)
     shutil.copytree(project, tmp_path / "copy")
     record = first.paths.record
@@ -255,4 +257,20 @@ def test_a_mount_that_never_answers_keeps_nobody_waiting(
     assert time.monotonic() - started < 20
     assert (opened.verdict, opened.row) == (Verdict.COPIED, 12)
     assert opened.notice is not None
-    assert "no answer within 0.3 s" in opened.notice
+    assert "no answer in time" in opened.notice
+
+
+def test_a_workspace_behind_a_mount_that_never_answers_is_forgotten(
+    project: Path, dead_mount: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for its marker, least of all with the registry's lock in hand."""
+    monkeypatch.setattr(patience, "JUDGE_TIMEOUT_S", 0.3)
+    first = open_workspace(project)
+    record = first.paths.record
+    record.write_text(record.read_text().replace(str(project), str(dead_mount / "project")))
+    # In a thread that can be left behind: whoever waits for this mount cannot be interrupted.
+    forgetting = threading.Thread(target=forget, args=(first.id,), daemon=True)
+    forgetting.start()
+    forgetting.join(20)
+    assert not forgetting.is_alive()
+    assert [(one.id, one.problem) for one in list_workspaces()] == [(first.id, "it has no record")]

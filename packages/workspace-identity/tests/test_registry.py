@@ -62,6 +62,18 @@ DAMAGE = {
     "not-utf8": b"\xff\xfe\x00",
 }
 
+# A whole record with one wrong field.
+NONSENSE = {
+    "no-path": {"path": None},
+    "relative-path": {"path": "project"},
+    "nul-in-path": {"path": "/a\0b"},
+    "path-that-is-no-text": {"path": "/\ud800"},
+    "time-of-another-zone": {"created_at": "2026-01-01T00:00:00.000000+05:00"},
+    "time-out-of-range": {"last_seen_at": "9999-12-31T23:59:59.000000-23:59"},
+    "time-cut-short": {"last_seen_at": "2026-01-01"},
+    "no-place": {"place": {"device": 1, "inode": "2", "birth_ns": None}},
+}
+
 
 @pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_record_is_listed_as_damaged(project: Path, content: bytes) -> None:
@@ -72,6 +84,45 @@ def test_a_damaged_record_is_listed_as_damaged(project: Path, content: bytes) ->
     assert (listed.id, listed.path) == (opened.id, None)
     assert listed.problem
     assert opened.id not in listed.problem
+
+
+@pytest.mark.parametrize("fields", NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_record_with_a_wrong_field_is_not_half_believed(
+    project: Path, fields: dict[str, object]
+) -> None:
+    """It is damaged as a whole: the history stands in, and the record is written anew."""
+    opened = open_workspace(project)
+    whole = json.loads(opened.paths.record.read_bytes())
+    opened.paths.record.write_text(json.dumps(whole | fields))
+    assert list_workspaces()[0].problem
+    again = open_workspace(project)
+    assert (again.id, again.verdict) == (opened.id, Verdict.KNOWN)
+    assert list_workspaces()[0].path == project
+
+
+@pytest.mark.parametrize("line", [b"[" * 30000, b'{"v": 1', b"\xff", b"7", b""])
+def test_a_line_of_the_history_that_is_no_decision_is_passed_over(
+    project: Path, state_home: Path, line: bytes
+) -> None:
+    """Whatever stands there, the line that stands in for the lost record is found."""
+    opened = open_workspace(project)
+    history = state_home / "registry.jsonl"
+    history.write_bytes(line + b"\n" + history.read_bytes() + line + b"\n")
+    opened.paths.record.write_bytes(b"{}")
+    again = open_workspace(project)
+    assert (again.id, again.verdict) == (opened.id, Verdict.KNOWN)
+
+
+@pytest.mark.parametrize("year", [1, 999, 1970, 9999])
+def test_a_clock_that_is_far_off_costs_no_record(project: Path, year: int) -> None:
+    """The time is for people: neither moving nor opening depends on it, before or after."""
+    first = open_workspace(project, clock=lambda: datetime(year, 1, 2, tzinfo=UTC))
+    assert open_workspace(project).verdict is Verdict.KNOWN
+    moved = open_workspace(
+        project.rename(project.with_name("moved")), clock=lambda: datetime(year, 1, 1, tzinfo=UTC)
+    )
+    assert (moved.id, moved.verdict) == (first.id, Verdict.MOVED)
+    assert [record.problem for record in list_workspaces()] == [None]
 
 
 def test_a_record_of_a_newer_version_is_never_overwritten(project: Path) -> None:
@@ -115,6 +166,17 @@ def test_forgetting_works_where_the_marker_cannot_be_removed(
     assert open_workspace(project).id == second.id
     assert relink(first.id, project).id == first.id
     assert open_workspace(project).id == first.id
+
+
+def test_a_forgotten_directory_begins_anew_wherever_it_is(project: Path, tmp_path: Path) -> None:
+    """It was moved and not opened, so `forget` did not find its marker: the place tells it."""
+    first = open_workspace(project)
+    project.rename(tmp_path / "moved")
+    forget(first.id)
+    opened = open_workspace(tmp_path / "moved")
+    assert (opened.verdict, opened.id == first.id) == (Verdict.NEW, False)
+    assert relink(first.id, tmp_path / "moved").id == first.id
+    assert open_workspace(tmp_path / "moved").id == first.id
 
 
 def test_a_forgotten_workspace_that_comes_back_elsewhere_is_adopted(
@@ -187,6 +249,22 @@ def test_relinking_refuses_what_opening_refuses(project: Path, state_home: Path)
     first = open_workspace(project)
     with pytest.raises(UnsafeWorkspace):
         relink(first.id, state_home)
+
+
+def test_relinking_says_of_an_unsafe_marker_what_opening_says(
+    project: Path, tmp_path: Path
+) -> None:
+    """The hint is about the marker, not about the directory."""
+    first = open_workspace(project)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".tinyagent").symlink_to(project / ".tinyagent")
+    told = []
+    for attempt in (partial(open_workspace), partial(relink, first.id)):
+        with pytest.raises(UnsafeWorkspace) as caught:
+            attempt(tmp_path / "other")
+        told.append((str(caught.value), caught.value.hint))
+    assert told[0] == told[1]
+    assert "remove it" in told[0][1]
 
 
 def test_a_cut_line_of_the_history_damages_no_other(project: Path, state_home: Path) -> None:

@@ -114,6 +114,17 @@ def test_a_relative_state_home_becomes_absolute(
     assert not (tmp_path / "state").exists()
 
 
+def test_a_relative_state_home_in_a_directory_that_is_gone_is_a_typed_error(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says what it is relative to."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StateHomeUnusable, match="relative to the current directory"):
+        open_workspace(project, state_home="state")
+
+
 def test_a_state_home_that_is_no_path_is_a_typed_error() -> None:
     """NUL cannot be in a path."""
     with pytest.raises(StateHomeUnusable):
@@ -185,6 +196,19 @@ def test_a_state_home_that_cannot_be_written_is_a_typed_error(
     assert isinstance(caught.value.__cause__, PermissionError)
     assert "TINYAGENT_STATE_HOME" in caught.value.hint
     assert list(project.iterdir()) == []
+
+
+def test_a_message_about_the_state_home_names_no_temporary_file(
+    project: Path, as_plain_user: None
+) -> None:
+    """It says which state home cannot be used, and what the operating system said."""
+    first = open_workspace(project)
+    first.paths.state_dir.chmod(0o500)
+    with pytest.raises(StateHomeUnusable) as caught:
+        relink(first.id, project)
+    assert str(first.state_home) in str(caught.value)
+    assert "Permission denied" in str(caught.value)
+    assert ".tmp" not in str(caught.value)
 
 
 def test_a_file_in_place_of_the_state_home_is_a_typed_error(

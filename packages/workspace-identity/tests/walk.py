@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -220,7 +221,7 @@ class World:
         self.story.append(f"open {path}: row {row}")
         seen_first = inspect_workspace(self.root / path, state_home=self.home)
         assert (seen_first.row, seen_first.id) == (row, expected)
-        opened = open_workspace(self.root / path, state_home=self.home)
+        opened = open_workspace(self.root / path, state_home=self.home, new_id=self._new_id)
         assert opened.row == row
         if expected is None:
             assert opened.id not in self.ids, "a new id is one that nobody had"
@@ -249,8 +250,9 @@ class World:
             return 4, None
         at = self.seen.get(node.marker)
         if at is None:
-            was_here = self.forgotten.get(node.marker) == Seen(path, node.token)
-            return (4, None) if was_here else (6, node.marker)
+            former = self.forgotten.get(node.marker)
+            is_former = former is not None and former.token == node.token
+            return (4, None) if is_former else (6, node.marker)
         if at.token == node.token:
             return 8, node.marker
         if at.path == path:
@@ -279,6 +281,10 @@ class World:
             self.open(path)
         held = [self.nodes[path].marker for path in self.nodes]
         assert len(set(held)) == len(held), "no two living directories have one history"
+
+    def _new_id(self) -> str:
+        """Return an id that follows from the seed: what is chosen among ids is repeated too."""
+        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
 
     def _require_single(self, workspace_id: str, token: int) -> None:
         """Nobody else who is still where the registry saw it last has this history."""

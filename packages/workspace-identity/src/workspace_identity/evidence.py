@@ -2,17 +2,15 @@
 
 It looks only as far as the decision needs: a workspace that is where its record says costs two
 small files, one that has another spelling a look at that path. Only then the registry is scanned.
-Recorded paths are looked at for a bounded time, because a dead network mount answers never.
+Recorded paths are looked at for a bounded time.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 from workspace_identity.decision import Evidence, Original
 from workspace_identity.directory import Directory
@@ -21,18 +19,13 @@ from workspace_identity.git import is_tracked
 from workspace_identity.hazards import find_hazard
 from workspace_identity.history import History
 from workspace_identity.marker import Marker, MarkerState, marker_is_writable, read_marker
+from workspace_identity.patience import in_time
 from workspace_identity.place import Place, place_of, same_place
 from workspace_identity.record import NewerRecordError, Record
 from workspace_identity.registry import Registry, Unusable
 from workspace_identity.state_home import state_home_errors
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-JUDGE_TIMEOUT_S = 3.0
-
 _ANOTHER_DEVICE = "{} is on another device than the one recorded"
-_Answer = TypeVar("_Answer")
 
 
 def gather(path: str | os.PathLike[str], state_home: Path) -> Evidence:
@@ -99,13 +92,14 @@ def _find_claimed(
 
 
 def _unless_forgotten(evidence: Evidence, state_home: Path) -> Marker:
-    """Return the marker, as damaged where it names a workspace that was forgotten right here.
+    """Return the marker, as damaged where it names a workspace that this directory was taken from.
 
-    `forget` cannot remove a marker from a read-only directory, and a tool may bring it back.
+    `forget` cannot remove a marker from a read-only directory, nor from one that was moved and not
+    opened since, and a tool may bring it back. So the place counts, whatever its path is now.
     """
     marker = evidence.marker
     former = History(state_home).last_forgotten(marker.workspace_id or "")
-    if former is None or not _is_at(former, evidence.path, evidence.place):
+    if former is None or not same_place(former.place, evidence.place):
         return marker
     return Marker(state=MarkerState.DAMAGED, problem="it names a workspace that was forgotten here")
 
@@ -140,13 +134,13 @@ def _leads_to(path: str, status: os.stat_result) -> bool:
         except (OSError, ValueError):
             return False
 
-    return _in_time(ask) or False
+    return in_time(ask) or False
 
 
 def _with_original(evidence: Evidence, claimed: Record, status: os.stat_result) -> Evidence:
-    answer = _in_time(lambda: _judge(claimed, evidence.marker, status))
+    answer = in_time(lambda: _judge(claimed, evidence.marker, status))
     if answer is None:
-        answer = Original.UNKNOWN, None, f"no answer within {JUDGE_TIMEOUT_S:g} s"
+        answer = Original.UNKNOWN, None, "no answer in time"
     original, place, problem = answer
     return replace(evidence, original=original, original_place=place, original_problem=problem)
 
@@ -198,15 +192,6 @@ def _judge_absence(claimed: Record) -> tuple[Original, Place | None, str]:
             return Original.GONE, None, ""
         return Original.UNKNOWN, None, _ANOTHER_DEVICE.format(above)
     return Original.UNKNOWN, None, "no parent of it exists"
-
-
-def _in_time(judge: Callable[[], _Answer]) -> _Answer | None:
-    answers: list[_Answer] = []
-    # A system call on a dead mount cannot be interrupted, only left behind.
-    thread = threading.Thread(target=lambda: answers.append(judge()), daemon=True)
-    thread.start()
-    thread.join(JUDGE_TIMEOUT_S)
-    return answers[0] if answers else None
 
 
 def _real_path(path: str | os.PathLike[str]) -> str:

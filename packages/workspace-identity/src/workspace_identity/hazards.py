@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from workspace_identity.state_home import LOGS_DIR, STATE_HOME_VARIABLE, WORKSPACES_DIR
+from workspace_identity.state_home import LOGS_DIR, WORKSPACES_DIR
 
 
 def find_hazard(path: str, status: os.stat_result, state_home: Path) -> str | None:
@@ -27,14 +27,6 @@ def find_hazard(path: str, status: os.stat_result, state_home: Path) -> str | No
         if Path(path).is_relative_to(home / room):
             return f"it lies among the state of workspaces in {state_home}"
     return None
-
-
-def hint_against(_hazard: str) -> str:
-    """Return the line that says what to do about a hazard."""
-    return (
-        "Name a project directory with --workspace DIR (-w), "
-        f"or keep state elsewhere with {STATE_HOME_VARIABLE}."
-    )
 
 
 def _is_same(path: Path, status: os.stat_result) -> bool:

@@ -16,6 +16,7 @@ from workspace_identity.record import (
     Record,
     RecordError,
     format_time,
+    parse_path,
     parse_time,
     place_from_json,
     place_to_json,
@@ -111,7 +112,7 @@ class History:
                 for raw in lines:
                     try:
                         line = json.loads(raw)
-                    except ValueError:
+                    except (ValueError, RecursionError):
                         continue
                     if isinstance(line, dict):
                         yield line
@@ -120,10 +121,11 @@ class History:
 
 
 def _record_of(line: dict[str, object], workspace_id: str) -> Record | None:
-    path, marked = line.get("path"), line.get("marked")
-    if not isinstance(path, str) or not isinstance(marked, bool):
+    marked = line.get("marked")
+    if not isinstance(marked, bool):
         return None
     try:
+        path = parse_path(line.get("path"))
         at = parse_time(line.get("ts"))
         place = place_from_json(line.get("place"))
     except RecordError:

@@ -17,7 +17,6 @@ from workspace_identity.table import TABLE, Verdict
 
 if TYPE_CHECKING:
     from workspace_identity.decision import Decision, Evidence
-    from workspace_identity.marker import Marker
 
 _RELINK = "tinyagent workspace relink"
 _FORGET = "tinyagent workspace forget"
@@ -81,11 +80,6 @@ def git_hint() -> str:
         f"Git would commit {MARKER_DIR}/{MARKER_NAME}, which means nothing on other machines: "
         f"add {MARKER_DIR}/ to .gitignore"
     )
-
-
-def marker_problem(marker: Marker) -> str:
-    """Return what is wrong with a marker, never what it holds."""
-    return marker.problem or f"it is {marker.state}"
 
 
 def shown(path: str) -> str:

@@ -6,8 +6,11 @@ wholly what this version writes is a damaged record, reported as such and never 
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from workspace_identity.place import Place
 
@@ -63,17 +66,12 @@ class Record:
             raise RecordError("it has no known format number")
         if value.get("workspace_id") != workspace_id:
             raise RecordError("it is the record of another workspace")
-        path, marked = value.get("path"), value.get("marked")
-        git_asked = value.get("git_asked", False)
-        if (
-            not (isinstance(path, str) and path and "\0" not in path)
-            or not isinstance(marked, bool)
-            or not isinstance(git_asked, bool)
-        ):
+        marked, git_asked = value.get("marked"), value.get("git_asked", False)
+        if not isinstance(marked, bool) or not isinstance(git_asked, bool):
             raise RecordError("a field is missing or has the wrong type")
         return cls(
             workspace_id=workspace_id,
-            path=path,
+            path=parse_path(value.get("path")),
             place=place_from_json(value.get("place")),
             marked=marked,
             created_at=parse_time(value.get("created_at")),
@@ -100,18 +98,27 @@ def place_from_json(value: object) -> Place:
     raise RecordError("its place is missing or has the wrong type")
 
 
+def parse_path(value: object) -> str:
+    """Read a recorded path, absolute and one that the system can be asked about; RecordError."""
+    if isinstance(value, str) and Path(value).is_absolute() and "\0" not in value:
+        with contextlib.suppress(UnicodeEncodeError):
+            os.fsencode(value)
+            return value
+    raise RecordError("its path is missing or no absolute path")
+
+
 def format_time(moment: datetime) -> str:
     """Return *moment* as fixed-width UTC text, so that text order is time order."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    # Not by strftime: its %Y has fewer than four digits for early years on some systems.
+    return f"{utc.isoformat(timespec='microseconds')}Z"
 
 
 def parse_time(value: object) -> datetime:
     """Read what `format_time` wrote; raises RecordError."""
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(value)
-        except ValueError:
-            moment = None
-        if moment is not None and moment.tzinfo is not None:
-            return moment
+            if moment.tzinfo is not None and format_time(moment) == value:
+                return moment
     raise RecordError("a time is missing or malformed")

@@ -10,20 +10,22 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workspace_identity.decision import Decision, Evidence
 from workspace_identity.directory import Directory
-from workspace_identity.errors import UnknownWorkspace, UnsafeWorkspace
+from workspace_identity.errors import UnknownWorkspace
 from workspace_identity.evidence import gather, records_of
-from workspace_identity.hazards import hint_against
 from workspace_identity.history import FORGOTTEN, RELINKED, History, HistoryEntry
 from workspace_identity.lock import LOCK_TIMEOUT_S, registry_lock
-from workspace_identity.marker import MarkerState, read_marker, remove_marker, write_marker
+from workspace_identity.marker import read_marker, remove_marker, write_marker
 from workspace_identity.notices import shown
+from workspace_identity.patience import in_time
 from workspace_identity.place import place_of, same_place
 from workspace_identity.record import NewerRecordError, Record
+from workspace_identity.refusal import require_safe
 from workspace_identity.registry import Registry, Unusable
 from workspace_identity.resolve import history_entry, utc_now
 from workspace_identity.state_home import (
@@ -75,11 +77,11 @@ def relink(
     """
     home = resolve_state_home(state_home)
     _require_known(workspace_id, home)
-    _require_safe(gather(path, home))
+    require_safe(gather(path, home))
     prepare_state_home(home)
     with state_home_errors(home), registry_lock(home, timeout_s=lock_timeout_s):
         evidence = gather(path, home)
-        _require_safe(evidence)
+        require_safe(evidence)
         registry, history, now = Registry(home), History(home), clock()
         former = _find_whole(workspace_id, registry, history)
         with Directory.open(evidence.path) as root:
@@ -142,7 +144,7 @@ def forget(
         registry, history = Registry(home), History(home)
         record = _find_whole(workspace_id, registry, history)
         if record is not None:
-            _unmark(record)
+            in_time(partial(_unmark, record))
             history.append(_forgotten(record, clock(), "somebody asked for it"))
         if registry.has(workspace_id):
             registry.remove(workspace_id)
@@ -160,18 +162,6 @@ def _require_known(workspace_id: str, home: Path) -> None:
         hint="See the ids that exist with: tinyagent workspace list",
         workspace_id=workspace_id,
     )
-
-
-def _require_safe(evidence: Evidence) -> None:
-    unsafe = evidence.marker.state is MarkerState.UNSAFE
-    hazard = evidence.hazard or (evidence.marker.problem if unsafe else None)
-    if hazard is not None:
-        raise UnsafeWorkspace(
-            f"Cannot use {shown(evidence.path)} as a workspace: {hazard}.",
-            hint=hint_against(hazard),
-            path=Path(evidence.path),
-            hazard=hazard,
-        )
 
 
 def _find_whole(workspace_id: str, registry: Registry, history: History) -> Record | None:

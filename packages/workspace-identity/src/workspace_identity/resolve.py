@@ -8,6 +8,7 @@ record; a crash between any two of them leaves what the next open decides the sa
 from __future__ import annotations
 
 import contextlib
+import errno
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,21 +16,16 @@ from typing import TYPE_CHECKING
 
 from workspace_identity.decision import Decision, Evidence, decide
 from workspace_identity.directory import Directory
-from workspace_identity.errors import (
-    MarkerDamaged,
-    UnsafeWorkspace,
-    WorkspaceIdentityError,
-    WorkspaceMissing,
-)
+from workspace_identity.errors import WorkspaceIdentityError, WorkspaceMissing
 from workspace_identity.evidence import gather
 from workspace_identity.git import is_in_repository, is_unignored
-from workspace_identity.hazards import hint_against
 from workspace_identity.history import History, HistoryEntry
 from workspace_identity.lock import LOCK_TIMEOUT_S, registry_lock
 from workspace_identity.marker import MarkerState, write_marker
-from workspace_identity.notices import git_hint, marker_problem, notice_for, parent_hint, shown
+from workspace_identity.notices import git_hint, notice_for, parent_hint, shown
 from workspace_identity.place import place_of
 from workspace_identity.record import Record, place_to_json
+from workspace_identity.refusal import require_accepted
 from workspace_identity.registry import Registry, Unusable
 from workspace_identity.state_home import (
     WorkspacePaths,
@@ -51,6 +47,10 @@ LAST_SEEN_EVERY = timedelta(days=1)
 # Another state home may create or replace the marker while this one decides; each round then starts
 # from what it left. More rounds than this mean that somebody rewrites it without end.
 _ROUNDS = 8
+
+# What writing a marker fails with where names came or went since they were looked at. A workspace
+# that is not writable fails otherwise.
+_CHANGED_MEANWHILE = frozenset({errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 def utc_now() -> datetime:
@@ -79,7 +79,7 @@ def open_workspace(
     home = resolve_state_home(state_home)
     evidence = gather(path, home)
     decision = decide(evidence)
-    _refuse(decision, evidence)
+    require_accepted(decision, evidence)
     if decision.writes_nothing:
         hints = _refresh(evidence, decision, home, clock())
         return _opened(evidence, decision, home, hints)
@@ -89,7 +89,7 @@ def open_workspace(
         for _ in range(_ROUNDS):
             evidence = gather(path, home)
             decision = decide(evidence)
-            _refuse(decision, evidence)
+            require_accepted(decision, evidence)
             if decision.writes_nothing:
                 break
             with contextlib.suppress(FileExistsError):
@@ -112,7 +112,7 @@ def inspect_workspace(
     home = resolve_state_home(state_home)
     evidence = gather(path, home)
     decision = decide(evidence)
-    _refuse(decision, evidence)
+    require_accepted(decision, evidence)
     workspace_id = decision.workspace_id
     return Inspection(
         id=workspace_id,
@@ -125,34 +125,6 @@ def inspect_workspace(
         reason=decision.reason,
         row=decision.row,
         evidence=evidence,
-    )
-
-
-def _refuse(decision: Decision, evidence: Evidence) -> None:
-    if decision.verdict is not Verdict.REFUSED:
-        return
-    path = Path(evidence.path)
-    if evidence.hazard is not None:
-        raise UnsafeWorkspace(
-            f"Cannot use {shown(evidence.path)} as a workspace: {evidence.hazard}.",
-            hint=hint_against(evidence.hazard),
-            path=path,
-            hazard=evidence.hazard,
-        )
-    problem = marker_problem(evidence.marker)
-    if evidence.marker.state is MarkerState.UNSAFE:
-        raise UnsafeWorkspace(
-            f"Cannot use {shown(evidence.path)} as a workspace: {problem}.",
-            hint="Look at it, and remove it if it is not yours to keep; "
-            "or name another directory with --workspace DIR (-w).",
-            path=path,
-            hazard=problem,
-        )
-    raise MarkerDamaged(
-        f"Cannot read the marker of {shown(evidence.path)}: {problem}.",
-        hint="Make it readable for you, or remove it to start with an empty history.",
-        path=path,
-        problem=problem,
     )
 
 
@@ -183,16 +155,20 @@ def _mark(evidence: Evidence, workspace_id: str) -> bool:
         with Directory.open(evidence.path) as root:
             _require_unchanged(root, evidence)
             write_marker(root, workspace_id, replace=must_replace)
-    except FileExistsError:
-        raise
-    except OSError:
+    except OSError as error:
+        if error.errno in _CHANGED_MEANWHILE:
+            raise _changed() from error
         return False
     return True
 
 
 def _require_unchanged(root: Directory, evidence: Evidence) -> None:
     if place_of(root) != evidence.place:
-        raise FileExistsError("another directory stands there now: look again")
+        raise _changed()
+
+
+def _changed() -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "something else stands there now: look again")
 
 
 def _record(evidence: Evidence, decision: Decision, workspace_id: str, now: datetime) -> Record:

@@ -60,8 +60,8 @@ def resolve_state_home(
 
     The argument comes first, then `TINYAGENT_STATE_HOME`, then `.tinyagent` in the user's home. An
     empty value counts as none, a leading `~` as the home, a relative path from the current
-    directory. Raises StateHomeUnusable when the user's home cannot be found, or the path is no text
-    (SQLite takes UTF-8 paths only).
+    directory. Raises StateHomeUnusable when the user's home cannot be found, the current directory
+    that it is relative to is gone, or the path is no text (SQLite takes UTF-8 paths only).
     """
     variables = os.environ if environ is None else environ
     chosen = "" if state_home is None else os.fspath(state_home)
@@ -75,12 +75,15 @@ def resolve_state_home(
         # What is written below it is opened without following links, so they are followed here.
         return Path(os.path.realpath(path))
     except (RuntimeError, ValueError) as error:  # no home, a NUL, or no valid text
-        raise _unusable(chosen) from error
+        raise _unusable(chosen, "it is no path") from error
+    except OSError as error:
+        reason = f"it is relative to the current directory: {error.strerror or error}"
+        raise _unusable(chosen, reason) from error
 
 
-def _unusable(chosen: str) -> StateHomeUnusable:
+def _unusable(chosen: str, reason: str) -> StateHomeUnusable:
     return StateHomeUnusable(
-        f"Cannot use {chosen!r} as the state home: it is no path.",
+        f"Cannot use {chosen!r} as the state home: {reason}.",
         hint=_HINT,
         state_home=Path(chosen),
     )
@@ -128,9 +131,11 @@ def state_home_errors(state_home: Path) -> Iterator[None]:
     except WorkspaceIdentityError:  # some of ours are an OSError too
         raise
     except OSError as error:
-        where = error.filename or state_home
+        # A name that is relative to a descriptor, often that of a temporary file, helps nobody.
+        is_whole = isinstance(error.filename, str) and Path(error.filename).is_absolute()
+        where = f" at {error.filename}" if is_whole else ""
         raise StateHomeUnusable(
-            f"Cannot use the state home {state_home}: {where}: {error.strerror or error}.",
+            f"Cannot use the state home {state_home}: {error.strerror or error}{where}.",
             hint=_HINT,
             state_home=state_home,
         ) from error
