@@ -28,13 +28,13 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from run_journal import Journal, ProviderResponded, Uninterrupted
+from run_journal import FinishReason, Id, Journal, ProviderResponded, Uninterrupted, id_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
-RUN_ID = "019b7d2e-0000-7000-8000-00000000000a"
+RUN_ID = id_of("019b7d2e-0000-7000-8000-00000000000a")
 MAX_OPEN = 16
 RUN_LINES = 12
 # Invented, and put together here so that scanners of repositories see none.
@@ -50,16 +50,16 @@ class Result:
     floor: list[float] = field(default_factory=list)
 
 
-def event_of(session_id: str) -> ProviderResponded:
+def event_of(session_id: Id) -> ProviderResponded:
     """Return an event of ordinary size: its line has about 560 bytes."""
     return ProviderResponded(
         session_id=session_id,
         run_id=RUN_ID,
-        provider="openai",
-        model="gpt-4o-mini",
+        provider=name_of("openai"),
+        model=name_of("gpt-4o-mini"),
         attempt=1,
         http_status=200,
-        finish_reason="stop",
+        finish_reason=FinishReason("stop"),
         tool_call_count=0,
         response_bytes=1234,
         input_tokens=1234,
@@ -67,7 +67,7 @@ def event_of(session_id: str) -> ProviderResponded:
     )
 
 
-def order(sessions: list[str], stay: int, count: int) -> Iterator[str]:
+def order(sessions: list[Id], stay: int, count: int) -> Iterator[Id]:
     """Yield *count* sessions, each *stay* times before the next one."""
     return islice((one for one in cycle(sessions) for _ in range(stay)), count)
 
@@ -106,7 +106,7 @@ class Stopwatch:
         self._now = time.process_time if cpu else time.perf_counter
 
     def microseconds(
-        self, write: Callable[[str], object], sessions: Iterator[str], count: int
+        self, write: Callable[[Id], object], sessions: Iterator[Id], count: int
     ) -> float:
         """Return what a line costs."""
         began = self._now()
@@ -118,7 +118,7 @@ class Stopwatch:
 def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, count: int) -> Result:
     """Measure one number of sessions in one order."""
     result = Result()
-    sessions = [str(uuid.UUID(int=number, version=4)) for number in range(session_count)]
+    sessions = [id_of(str(uuid.UUID(int=number, version=4))) for number in range(session_count)]
     with (
         tempfile.TemporaryDirectory() as folder,
         Journal(
@@ -129,7 +129,7 @@ def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, cou
         ) as journal,
     ):
 
-        def write(session_id: str) -> None:
+        def write(session_id: Id) -> None:
             journal.write(event_of(session_id), duration_ms=41)
 
         write(sessions[0])
@@ -152,12 +152,12 @@ def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, cou
 def parts(watch: Stopwatch) -> Iterator[tuple[str, float]]:
     """Yield what two parts of a line cost alone: making the event, and holding signals back."""
 
-    def hold(_: str) -> None:
+    def hold(_: Id) -> None:
         with Uninterrupted():
             pass
 
     count = 20_000
-    one = str(uuid.UUID(int=1, version=4))
+    one = id_of(str(uuid.UUID(int=1, version=4)))
     for name, part in (("making the event", event_of), ("holding signals back", hold)):
         yield name, min(watch.microseconds(part, order([one], 1, count), count) for _ in range(3))
 

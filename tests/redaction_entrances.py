@@ -157,8 +157,10 @@ def by_cause_chain(cell: Cell, secret: str, wire: Any) -> None:
 
 def by_cancelled_task(cell: Cell, secret: str, wire: Any) -> None:
     """In the words of a cancellation, of a provider's and a tool's clean-up, of an interrupt."""
+    is_waiting = asyncio.Event()
 
     async def wait(**_: Any) -> str:
+        is_waiting.set()
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -173,10 +175,14 @@ def by_cancelled_task(cell: Cell, secret: str, wire: Any) -> None:
                 self.requests.append(request)
                 call = ToolCall(id="1", name="wait", arguments="{}")
                 return ModelReply(tool_calls=(call,))
+            is_waiting.set()
             await asyncio.sleep(30)
             return ModelReply(content=secret)
 
     async def one(provider: Any) -> None:
+        nonlocal is_waiting
+        is_waiting = asyncio.Event()  # one belongs to one loop
+
         async def wait_tool() -> str:
             return await wait()
 
@@ -184,7 +190,9 @@ def by_cancelled_task(cell: Cell, secret: str, wire: Any) -> None:
         options = {"provider": provider, "state_home": cell.home, "tools": [waiting]}
         async with AsyncAgent(cell.workspace, **options) as agent:
             task = asyncio.create_task(agent.run("hello"))
-            await asyncio.sleep(0.03)
+            begun = asyncio.create_task(is_waiting.wait())
+            await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+            begun.cancel()
             task.cancel(secret)
             with cell.telling(whole=False):
                 await task

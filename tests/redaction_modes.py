@@ -119,10 +119,12 @@ def _left_early(cell: Cell, wire: Any) -> None:
 
 def _cancelled(cell: Cell, wire: Any) -> None:
     """Cancel a task that waits for the provider."""
+    is_waiting = asyncio.Event()
 
     class Slow(AsyncScriptedProvider):
         async def reply(self, request: Any) -> ModelReply:  # type: ignore[override]  # as the base
             if request.messages[-1].role == "tool":
+                is_waiting.set()
                 await asyncio.sleep(30)
             return _reply("look")
 
@@ -130,7 +132,7 @@ def _cancelled(cell: Cell, wire: Any) -> None:
         options: dict[str, Any] = {"system_prompt": SYSTEM, "state_home": cell.home}
         async with AsyncAgent(cell.workspace, provider=Slow(), tools=[look], **options) as agent:
             task = asyncio.create_task(agent.run(USER))
-            await asyncio.sleep(0.15)
+            await is_waiting.wait()
             task.cancel(ANSWER)
             with cell.telling(whole=False):
                 await task

@@ -6,12 +6,12 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import run_journal
-from run_journal import CollapsedFrames, Frame
+from run_journal import CodeName, CollapsedFrames, Frame, id_of
 
 if TYPE_CHECKING:
     from run_journal import Event
 
-UUID = "019b7d2e-0000-7000-8000-000000000001"
+UUID = id_of("019b7d2e-0000-7000-8000-000000000001")
 
 
 def largest(cls: type[Event]) -> Event:
@@ -22,7 +22,7 @@ def largest(cls: type[Event]) -> Event:
 def _longest(kind: str) -> Any:
     match kind:
         case "stack":
-            frame = Frame(module="m" * 64, function="f" * 64, line=2**31 - 1)
+            frame = Frame(module=CodeName("m" * 64), function=CodeName("f" * 64), line=2**31 - 1)
             return (CollapsedFrames(count=2**31 - 1), *[frame] * 15)
         case "type_names":
             return ("t" * 64,) * 8

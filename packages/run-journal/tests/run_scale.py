@@ -14,6 +14,8 @@ SEED = int(os.environ.get("RUN_JOURNAL_SEED", "6"))
 
 CROWD_LINES = 100_000 if LONG else 3_200
 KILLS = 2_000 if LONG else 40
+GOOD_COUNT = 1_000 if LONG else 250
+FAULT_COUNT = 200 if LONG else 90
 LONG_TIMEOUT_S = 1_200
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from run_journal import Entry, Head, Journal, SessionRenamed, ToolStarted
+from run_journal import Entry, Head, Journal, SessionRenamed, ToolStarted, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def test_a_full_disk_costs_lines_and_they_are_counted(disk: Path, ids: SimpleNam
         ballast = _fill(disk)
         for number in range(40):
             # Lines of many lengths, so that the last page ends inside one.
-            tool = "t" * (1 + number * 7 % 64)
+            tool = name_of("t" * (1 + number * 7 % 64))
             head = journal.write(ToolStarted(session_id=ids.session, run_id=ids.run, tool=tool))
             heads += [head] if head is not None else []
         assert journal.failed_count > 10

@@ -8,9 +8,11 @@ import pytest
 
 import run_journal
 from run_journal import (
+    CodeName,
     CollapsedFrames,
     EventInvalid,
     Frame,
+    Id,
     JournalBusy,
     JournalMissing,
     JournalUnavailable,
@@ -42,7 +44,7 @@ def _caught(depth: int) -> BaseException:
 def test_a_stack_names_own_frames_and_counts_the_rest() -> None:
     """Module, function and line for own code; other people's frames are a number."""
     with pytest.raises(EventInvalid) as caught:
-        run_journal.SessionRenamed(session_id="x")
+        run_journal.SessionRenamed(session_id=Id("x"))
     stack = stack_of(caught.value)
     assert isinstance(stack[0], CollapsedFrames)
     last = stack[-1]
@@ -71,9 +73,9 @@ def test_nothing_but_code_names_leaves_an_exception() -> None:
 
 def test_a_code_name_that_is_no_name_becomes_invalid() -> None:
     """A module name can be any text at run time."""
-    assert Frame(module="my secret is", function="<lambda>", line=3) == Frame(
-        module="<invalid>", function="<lambda>", line=3
-    )
+    function = CodeName("<lambda>")
+    frame = Frame(module=CodeName("my secret is"), function=function, line=3)
+    assert frame == Frame(module=CodeName("<invalid>"), function=function, line=3)
 
 
 def test_causes_and_groups_are_told_by_type_only() -> None:
@@ -149,3 +151,20 @@ def _translated() -> None:
         _ = dict[str, str]()[WORDS]
     except KeyError:
         raise RuntimeError(WORDS) from None
+
+
+def test_an_exception_that_counts_as_false_hides_nothing_behind_it() -> None:
+    """An error may have a length, as one that collects others has, or no truth at all."""
+
+    class Collected(Exception):
+        def __len__(self) -> int:
+            return 0
+
+    class Neither(Exception):
+        def __bool__(self) -> bool:
+            raise ValueError
+
+    error, collected, neither = RuntimeError(), Collected(), Neither()
+    error.__cause__, collected.__cause__, neither.__cause__ = collected, neither, KeyError()
+    assert type_names_of(error)[0::3] == ("RuntimeError", "KeyError")
+    assert len(type_names_of(error)) == 4

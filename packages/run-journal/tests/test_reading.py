@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from datetime import UTC, datetime
@@ -97,7 +98,69 @@ def test_following_ends_when_the_session_is_deleted(journal: Journal, ids: Simpl
     assert list(items) == []
 
 
+def test_following_ends_when_the_file_is_moved_away(journal: Journal, ids: SimpleNamespace) -> None:
+    """A program that rotates logs took it: its last lines are told, and nobody waits for more."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    polls = itertools.count()
+    items = journal.follow(ids.session, stop=lambda: next(polls) > 50, poll_s=0)
+    assert isinstance(next(items), Entry)
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    path.rename(path.with_suffix(".1"))
+    journal.write(SessionRenamed(session_id=ids.session))
+    journal.write(SessionRenamed(session_id=ids.session))
+    assert [item.seq for item in items if isinstance(item, Entry)] == [2]
+    assert next(polls) < 50
+
+
 def test_the_public_names_are_sorted_and_there() -> None:
     """`__all__` is the sorted list of what the package promises."""
     assert run_journal.__all__ == sorted(run_journal.__all__)
     assert all(hasattr(run_journal, name) for name in run_journal.__all__)
+
+
+def test_following_sees_a_line_that_was_torn_repaired(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """C30: what it had read of the torn line is forgotten; the report is told whole."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    polls = iter(range(10))
+
+    def stop() -> bool:
+        poll = next(polls)
+        if poll == 3:
+            with path.open("ab") as file:
+                file.write(b'{"v":1,"seq":2,"torn')
+        elif poll == 6:
+            journal.write(SessionRenamed(session_id=ids.session))
+        return poll == 9
+
+    seen = list(follow(path, stop=stop, poll_s=0))
+    assert [item.event for item in seen if isinstance(item, Entry)] == [
+        "session.renamed",
+        "journal.repaired",
+        "session.renamed",
+    ]
+    assert len(seen) == 3
+
+
+def test_following_begins_anew_with_a_file_that_was_cut_shorter(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """Emptied and written to again: whole lines are told, and none begins in its middle."""
+    for _ in range(3):
+        journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    polls = iter(range(10))
+
+    def stop() -> bool:
+        poll = next(polls)
+        if poll == 3:
+            os.truncate(path, 0)
+        if poll in (3, 6, 7, 8):
+            journal.write(SessionRenamed(session_id=ids.session))
+        return poll == 9
+
+    seen = list(follow(path, stop=stop, poll_s=0))
+    assert [item.seq if isinstance(item, Entry) else item for item in seen] == [1, 2, 3, 1, 2, 3, 4]

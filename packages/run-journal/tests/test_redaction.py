@@ -13,7 +13,9 @@ from invented_secrets import SHAPES as SECRETS
 from invented_secrets import shows
 from run_journal import (
     ErrorType,
+    FinishReason,
     Journal,
+    Name,
     ProviderRequested,
     ProviderResponded,
     RunFailed,
@@ -21,6 +23,7 @@ from run_journal import (
     SessionRenamed,
     ToolStarted,
     TripReason,
+    name_of,
 )
 from run_journal.redact import Guard
 
@@ -43,6 +46,14 @@ SHAPES = [
     "hf" + "_" + "AbCd" * 8,
     "gs" + "k_" + "AbCd" * 8,
     "ey" + "JhbGciOiJI" + ".ey" + "JzdWIiOiIx" + ".c2lnbmF0",
+    "cs" + "k-" + "A1b2" * 8,
+    "dckr" + "_pat_" + "A1b2" * 6,
+    "nv" + "api-" + "A1b2" * 12,
+    "hv" + "s." + "A1b2" * 6,
+    "xo" + "xd-" + "A1b2" * 6,
+    "xk" + "eysib-" + "0a1b" * 9,
+    "do" + "o_v1_" + "0a1b" * 8,
+    "tv" + "ly-" + "A1b2" * 8,
 ]
 
 
@@ -50,9 +61,9 @@ def test_a_live_secret_in_a_name_stops_the_event(directory: Path, ids: SimpleNam
     """C35: the whole event is replaced, told as a fact, and counted; the control passes."""
     with Journal(directory, workspace_id=ids.workspace, secrets=lambda: [LIVE]) as journal:
         tool = {"session_id": ids.session, "run_id": ids.run}
-        journal.write(ToolStarted(tool="db", **tool))
+        journal.write(ToolStarted(tool=name_of("db"), **tool))
         assert journal.tripped_count == 0
-        head = journal.write(ToolStarted(tool=LIVE, **tool))
+        head = journal.write(ToolStarted(tool=Name(LIVE), **tool))
         assert head is not None
         assert journal.tripped_count == 1
         text = journal.path_for(ids.session).read_text("ascii")
@@ -70,7 +81,7 @@ def test_without_the_guard_the_same_name_would_be_written(
 ) -> None:
     """The control: a journal that is told of no secret has nothing to stop."""
     with Journal(directory, workspace_id=ids.workspace) as journal:
-        journal.write(ToolStarted(session_id=ids.session, run_id=ids.run, tool=LIVE))
+        journal.write(ToolStarted(session_id=ids.session, run_id=ids.run, tool=Name(LIVE)))
         assert LIVE in journal.path_for(ids.session).read_text("ascii")
 
 
@@ -82,7 +93,7 @@ def test_the_shape_of_a_well_known_key_stops_the_event(
     with Journal(directory, workspace_id=ids.workspace) as journal:
         for name in (shape, f"tool_{shape}"[:64]):
             event = ProviderRequested(
-                session_id=ids.session, run_id=ids.run, provider="p", model=name
+                session_id=ids.session, run_id=ids.run, provider=name_of("p"), model=Name(name)
             )
             assert event.model == name
             journal.write(event)
@@ -104,10 +115,12 @@ def test_a_live_secret_of_any_shape_gets_into_no_line(
         for text in texts:
             failed = ErrorType.INTERNAL
             for event in (
-                ToolStarted(tool=text, **about),
-                RunStarted(model=text, provider=text, **about),
-                ProviderResponded(provider="p", finish_reason=text, **about),
-                RunFailed(error_type=failed, exception_types=(text, f"a{text}"), **about),
+                ToolStarted(tool=Name(text), **about),
+                RunStarted(model=Name(text), provider=Name(text), **about),
+                ProviderResponded(provider=name_of("p"), finish_reason=FinishReason(text), **about),
+                RunFailed(
+                    error_type=failed, exception_types=(Name(text), Name(f"a{text}")), **about
+                ),
             ):
                 assert journal.write(event) is not None
         written = journal.path_for(ids.session).read_text("ascii")

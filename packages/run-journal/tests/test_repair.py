@@ -144,6 +144,24 @@ def test_a_repair_that_was_killed_half_way_is_done_again(
     assert len(list(directory.glob("*.torn-*"))) == 1
 
 
+def test_the_end_of_a_file_with_another_name_is_not_taken_away(
+    journal: Journal, ids: SimpleNamespace, tmp_path: Path
+) -> None:
+    """A hard link in the journal's place: somebody's text stays whole, the line is counted."""
+    notes = tmp_path / "notes"
+    notes.write_bytes(b"somebody's own, without a line end")
+    journal.directory.mkdir(parents=True)
+    path = journal.path_for(ids.session)
+    path.hardlink_to(notes)
+    assert journal.write(SessionRenamed(session_id=ids.session)) is None
+    assert journal.failed_count == 1
+    assert notes.read_bytes() == b"somebody's own, without a line end"
+    assert list(journal.directory.iterdir()) == [path]
+    notes.unlink()
+    assert journal.write(SessionRenamed(session_id=ids.session)) is not None
+    assert journal.verify(ids.session).ok
+
+
 def test_what_was_set_aside_before_is_not_overwritten(
     journal: Journal, ids: SimpleNamespace
 ) -> None:

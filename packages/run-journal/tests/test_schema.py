@@ -24,6 +24,7 @@ from run_journal import (
     WorkspaceDecided,
     WorkspaceVerdict,
     line_schema,
+    name_of,
     read,
 )
 from run_journal.events import EVENT_CLASSES
@@ -82,7 +83,7 @@ def test_what_no_event_writes_does_not_fit_the_schema(
 ) -> None:
     """Free text, another member, a missing one, a wrong kind, another event's member."""
     tool: dict[str, Any] = _written(
-        journal, ToolStarted(session_id=ids.session, run_id=ids.run, tool="db", call_seq=1)
+        journal, ToolStarted(session_id=ids.session, run_id=ids.run, tool=name_of("db"), call_seq=1)
     )
     schema = line_schema()
     assert is_valid(tool, schema)

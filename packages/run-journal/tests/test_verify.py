@@ -20,6 +20,8 @@ from run_journal import (
     SessionRenamed,
     Severity,
     TripReason,
+    id_of,
+    name_of,
     verify,
 )
 from run_journal.lines import seal
@@ -36,7 +38,7 @@ def runs(journal: Journal, ids: SimpleNamespace) -> list[ExpectedRun]:
     for run_id in (ids.run, ids.other_run):
         about = {"session_id": ids.session, "run_id": run_id}
         journal.write(RunStarted(**about))
-        head = journal.write(ProviderRequested(provider="p", **about))
+        head = journal.write(ProviderRequested(provider=name_of("p"), **about))
         expected.append(ExpectedRun(run_id=run_id, status="completed", head=head))
         journal.write(RunCompleted(**about))
     return expected
@@ -201,7 +203,7 @@ def test_runs_that_only_one_side_knows_are_findings(
     journal: Journal, ids: SimpleNamespace, runs: list[ExpectedRun]
 ) -> None:
     """Ended here and pending there, unknown there, missing here; a counted loss only warns."""
-    third = "019b7d2e-0000-7000-8000-00000000000c"
+    third = id_of("019b7d2e-0000-7000-8000-00000000000c")
 
     def kinds(*expected: ExpectedRun) -> list[tuple[Severity, FindingKind]]:
         found = journal.verify(ids.session, expected_runs=[runs[1], *expected]).findings
@@ -222,7 +224,7 @@ def test_a_kill_between_the_commit_and_the_last_line_is_a_warning_that_says_so(
     journal: Journal, ids: SimpleNamespace, runs: list[ExpectedRun]
 ) -> None:
     """All else is in its place, and the session goes on: nobody is told of tampering."""
-    third = "019b7d2e-0000-7000-8000-00000000000c"
+    third = id_of("019b7d2e-0000-7000-8000-00000000000c")
     head = journal.write(RunStarted(session_id=ids.session, run_id=third))
     runs.append(ExpectedRun(run_id=third, status="completed", head=head))
     for _ in range(2):

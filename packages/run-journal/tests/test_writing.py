@@ -3,19 +3,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from run_journal import (
-    Entry,
     EventInvalid,
     FindingKind,
     Head,
@@ -25,9 +22,10 @@ from run_journal import (
     SessionRenamed,
     Severity,
     StoreOpened,
-    Uninterrupted,
     WorkspaceDecided,
     WorkspaceVerdict,
+    id_of,
+    name_of,
     session_file_name,
 )
 from run_journal.sink import Sink
@@ -42,7 +40,8 @@ def test_a_line_has_its_members_in_the_documented_order(
 ) -> None:
     """Format version 1, byte for byte."""
     head = journal.write(
-        RunStarted(session_id=ids.session, run_id=ids.run, provider="offline"), duration_ms=7
+        RunStarted(session_id=ids.session, run_id=ids.run, provider=name_of("offline")),
+        duration_ms=7,
     )
     line = journal.path_for(ids.session).read_bytes()
     unsealed = (
@@ -224,7 +223,7 @@ def _descriptor_count() -> int:
 
 def test_only_so_many_files_are_open(directory: Path, ids: SimpleNamespace) -> None:
     """The least recently used is closed first; a file that comes back goes on where it was."""
-    sessions = [f"019b7d2e-0000-7000-8000-{n:012x}" for n in range(40)]
+    sessions = [id_of(f"019b7d2e-0000-7000-8000-{n:012x}") for n in range(40)]
     with Journal(directory, workspace_id=ids.workspace, max_open_files=3) as journal:
         before = _descriptor_count()
         for _ in range(3):
@@ -323,60 +322,22 @@ def test_a_journal_wants_a_workspace_and_at_least_one_open_file(tmp_path: Path) 
         Journal(tmp_path, workspace_id="0b130872-b0ac-414d-b8a9-10386c0258cd", max_open_files=0)
 
 
-def test_an_interrupt_just_after_the_lock_is_taken_costs_no_later_line(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C between taking the lock and knowing it must not hold every later line up."""
-    entered = Sink._entered
+def test_two_threads_that_begin_at_once_share_one_lock(directory: Path) -> None:
+    """The second one must not close what the first one has just opened."""
+    sink = Sink(directory, max_open=1, lock_timeout_s=1, repair_body=lambda *_: "")
+    locks: list[object] = []
 
-    def interrupted(self: Sink) -> object:
-        entered(self)
-        raise KeyboardInterrupt
+    class Overtaken(dict[int, Any]):
+        """Where a thread looks in vain, and another one is faster."""
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Sink, "_entered", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            journal.write(StoreOpened())
-    assert journal.write(StoreOpened()) is not None
-    assert journal.failed_count == 0
+        def get(self, key: int, default: object = None) -> Any:
+            if key not in self and not locks:
+                locks.append(None)
+                thread = threading.Thread(target=lambda: locks.append(sink.counting()))
+                thread.start()
+                thread.join()
+                return None
+            return super().get(key, default)
 
-
-@pytest.mark.parametrize("where", ["private lock", "append"])
-def test_ctrl_c_waits_until_the_line_is_written(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    """Struck in the middle of a write it is raised after it, and no lock stays taken."""
-    place = "_entered" if where == "private lock" else "_append"
-    original = getattr(Sink, place)
-
-    def struck(self: Sink, *arguments: object) -> object:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0)  # where a handler would run
-        return original(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Sink, place, struck)
-        with pytest.raises(KeyboardInterrupt):
-            journal.write(StoreOpened())
-    assert journal.write(StoreOpened()) is not None
-    assert journal.failed_count == 0
-    assert [entry.seq for entry in journal.read(None) if isinstance(entry, Entry)] == [1, 2]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_signals_that_came_during_a_line_are_handled_after_it_in_their_order() -> None:
-    """Nothing is swallowed, also when contexts are nested."""
-    came: list[int] = []
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        for one in before:
-            signal.signal(one, lambda number, _frame: came.append(number))
-        with Uninterrupted(), Uninterrupted():
-            for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
-                os.kill(os.getpid(), one)
-                time.sleep(0)
-            assert came == []
-        assert came == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    sink._processes = Overtaken()
+    assert sink.counting() is locks[1]

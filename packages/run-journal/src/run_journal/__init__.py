@@ -40,6 +40,7 @@ from run_journal.events import (
     WorkspaceDecided,
 )
 from run_journal.failures import (
+    CodeName,
     CollapsedFrames,
     Frame,
     Stack,
@@ -54,6 +55,14 @@ from run_journal.journal import (
 )
 from run_journal.lines import (
     Head,
+)
+from run_journal.names import (
+    Id,
+    Identifier,
+    Name,
+    id_of,
+    identifier_of,
+    name_of,
 )
 from run_journal.reader import (
     Damage,
@@ -88,6 +97,7 @@ from run_journal.vocabulary import (
 )
 
 __all__ = [
+    "CodeName",
     "CollapsedFrames",
     "Damage",
     "DamageKind",
@@ -102,11 +112,14 @@ __all__ = [
     "FinishReason",
     "Frame",
     "Head",
+    "Id",
+    "Identifier",
     "Journal",
     "JournalBusy",
     "JournalMissing",
     "JournalRepaired",
     "JournalUnavailable",
+    "Name",
     "Phase",
     "ProviderFailed",
     "ProviderRequested",
@@ -140,7 +153,10 @@ __all__ = [
     "WorkspaceDecided",
     "WorkspaceVerdict",
     "follow",
+    "id_of",
+    "identifier_of",
     "line_schema",
+    "name_of",
     "read",
     "session_file_name",
     "stack_of",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from run_journal.lines import Head
+    from run_journal.names import Id
 
 DELIVERY_KEY = "run_journal_delivery"
 
@@ -21,9 +22,9 @@ class Delivery:
     """One line's way: the file's name and session; `head` is set by the sink when it is written."""
 
     file_name: str
-    session_id: str | None
+    session_id: Id | None
     head: Head | None = None
 
 
-RepairBody = Callable[[str | None, int, str], str]
+RepairBody = Callable[["Id | None", int, str], str]
 """(session id, torn bytes, name of the file set aside) -> body of `journal.repaired`."""

@@ -4,7 +4,7 @@ Owns how a file comes to exist and which descriptors live. Invariant: a descript
 belongs to a regular file that was opened by its own name (no symlink is followed), was not
 waited for (a FIFO cannot hang us), is closed on exec, and is 0600 in a directory that, if made
 here, was 0700 from its first moment. At most `max_open` are open; the least recently used one is
-closed first.
+closed first. One that others closed is neither used nor closed: its number may be another file's.
 
 Must not: lock, read or write. Not thread-safe: `Sink` calls it under its own lock.
 """
@@ -59,6 +59,23 @@ class OpenFile:
         """Where it was opened."""
         return Path(self.path_text)
 
+    def is_open(self) -> bool:
+        """Whether the descriptor is this file's still.
+
+        A program that becomes a daemon closes all descriptors, and the next file that anybody
+        opens gets the same number: a line must not go there.
+        """
+        try:
+            status = os.fstat(self.fd)
+        except OSError:
+            return False
+        return (status.st_ino, status.st_dev) == self.identity
+
+    def close(self) -> None:
+        """Close the descriptor, unless it is another file's by now."""
+        if self.is_open():
+            os.close(self.fd)
+
 
 def open_for_append(path_text: str, *, create: bool) -> OpenFile:
     """Return the regular file at *path_text*, newly opened, readable too, at mode 0600.
@@ -112,12 +129,13 @@ class Descriptors:
     def get(self, file_name: str) -> OpenFile:
         """Return *file_name*, opening and creating it as needed."""
         file = self._open.get(file_name)
-        if file is not None:
+        if file is not None and file.is_open():
             self._open.move_to_end(file_name)
             return file
+        self._open.pop(file_name, None)
         while len(self._open) >= self._max_open:
             name, oldest = self._open.popitem(last=False)
-            os.close(oldest.fd)
+            oldest.close()
             self._closed[name] = oldest
         while len(self._closed) > MAX_REMEMBERED:
             self._closed.popitem(last=False)
@@ -133,11 +151,11 @@ class Descriptors:
         self._closed.pop(file_name, None)
         file = self._open.pop(file_name, None)
         if file is not None:
-            os.close(file.fd)
+            file.close()
 
     def close(self) -> None:
         """Close and forget all of them."""
         self._closed.clear()
         while self._open:
             _, file = self._open.popitem()
-            os.close(file.fd)
+            file.close()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from run_journal.errors import EventInvalid
 from run_journal.fields import UUID_TEXT, Rule, RuleBroken, one_of
 from run_journal.vocabulary import EventName, Phase
+
+if TYPE_CHECKING:
+    from run_journal.names import Id
 
 PHASE = one_of(Phase)
 
@@ -81,11 +84,11 @@ class Event:
 class SessionEvent(Event):
     """Base of what happens to one session; its line goes to that session's file."""
 
-    session_id: str = field(metadata=UUID_TEXT)
+    session_id: Id = field(metadata=UUID_TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent(SessionEvent):
     """Base of what happens in one run."""
 
-    run_id: str = field(metadata=UUID_TEXT)
+    run_id: Id = field(metadata=UUID_TEXT)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from run_journal.event_base import PHASE, Event, RunEvent, SessionEvent
 from run_journal.fields import (
     COUNT,
-    FINISH_REASON,
     FLAG,
     HTTP_STATUS,
     IDENTIFIER,
@@ -30,6 +29,7 @@ from run_journal.fields import (
 from run_journal.vocabulary import (
     ErrorType,
     EventName,
+    FinishReason,
     Phase,
     ReplayPolicy,
     ToolOutcome,
@@ -39,6 +39,7 @@ from run_journal.vocabulary import (
 
 if TYPE_CHECKING:
     from run_journal.failures import Stack
+    from run_journal.names import Id, Identifier, Name
 
 _ERROR_TYPE = one_of(ErrorType)
 
@@ -59,9 +60,9 @@ class RunStarted(RunEvent):
 
     EVENT = EventName.RUN_STARTED
 
-    provider: str | None = field(default=None, metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
-    retry_of: str | None = field(default=None, metadata=UUID_TEXT)
+    provider: Name | None = field(default=None, metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
+    retry_of: Id | None = field(default=None, metadata=UUID_TEXT)
     message_bytes: int | None = field(default=None, metadata=COUNT)
 
 
@@ -85,7 +86,7 @@ class RunFailed(UsageReport):
     phase: Phase = field(default=Phase.COMMIT, metadata=PHASE)
     error_type: ErrorType = field(metadata=_ERROR_TYPE)
     http_status: int | None = field(default=None, metadata=HTTP_STATUS)
-    exception_types: tuple[str, ...] = field(default=(), metadata=TYPE_NAMES)
+    exception_types: tuple[Name, ...] = field(default=(), metadata=TYPE_NAMES)
     stack: Stack = field(default=(), metadata=STACK)
     message_count: int | None = field(default=None, metadata=COUNT)
     tool_count: int | None = field(default=None, metadata=COUNT)
@@ -128,8 +129,8 @@ class ProviderRequested(RunEvent):
     EVENT = EventName.PROVIDER_REQUESTED
 
     phase: Phase = field(default=Phase.PROVIDER, metadata=PHASE)
-    provider: str = field(metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
+    provider: Name = field(metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
     attempt: int | None = field(default=None, metadata=COUNT)
     streaming: bool | None = field(default=None, metadata=FLAG)
     message_count: int | None = field(default=None, metadata=COUNT)
@@ -144,11 +145,11 @@ class ProviderResponded(UsageReport):
     EVENT = EventName.PROVIDER_RESPONDED
 
     phase: Phase = field(default=Phase.PROVIDER, metadata=PHASE)
-    provider: str = field(metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
+    provider: Name = field(metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
     attempt: int | None = field(default=None, metadata=COUNT)
     http_status: int | None = field(default=None, metadata=HTTP_STATUS)
-    finish_reason: str | None = field(default=None, metadata=FINISH_REASON)
+    finish_reason: FinishReason | None = field(default=None, metadata=one_of(FinishReason))
     tool_call_count: int | None = field(default=None, metadata=COUNT)
     response_bytes: int | None = field(default=None, metadata=COUNT)
 
@@ -160,13 +161,13 @@ class ProviderFailed(RunEvent):
     EVENT = EventName.PROVIDER_FAILED
 
     phase: Phase = field(default=Phase.PROVIDER, metadata=PHASE)
-    provider: str = field(metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
+    provider: Name = field(metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
     attempt: int | None = field(default=None, metadata=COUNT)
     error_type: ErrorType = field(metadata=_ERROR_TYPE)
     http_status: int | None = field(default=None, metadata=HTTP_STATUS)
     retryable: bool | None = field(default=None, metadata=FLAG)
-    exception_types: tuple[str, ...] = field(default=(), metadata=TYPE_NAMES)
+    exception_types: tuple[Name, ...] = field(default=(), metadata=TYPE_NAMES)
     stack: Stack = field(default=(), metadata=STACK)
 
 
@@ -177,7 +178,7 @@ class ToolStarted(RunEvent):
     EVENT = EventName.TOOL_STARTED
 
     phase: Phase = field(default=Phase.TOOL, metadata=PHASE)
-    tool: str = field(metadata=NAME)
+    tool: Name = field(metadata=NAME)
     call_seq: int | None = field(default=None, metadata=COUNT)
     call_index: int | None = field(default=None, metadata=COUNT)
     replay: ReplayPolicy | None = field(default=None, metadata=one_of(ReplayPolicy))
@@ -191,13 +192,13 @@ class ToolFinished(RunEvent):
     EVENT = EventName.TOOL_FINISHED
 
     phase: Phase = field(default=Phase.TOOL, metadata=PHASE)
-    tool: str = field(metadata=NAME)
+    tool: Name = field(metadata=NAME)
     outcome: ToolOutcome = field(metadata=one_of(ToolOutcome))
     call_seq: int | None = field(default=None, metadata=COUNT)
     call_index: int | None = field(default=None, metadata=COUNT)
     result_bytes: int | None = field(default=None, metadata=COUNT)
     error_type: ErrorType | None = field(default=None, metadata=_ERROR_TYPE)
-    exception_types: tuple[str, ...] = field(default=(), metadata=TYPE_NAMES)
+    exception_types: tuple[Name, ...] = field(default=(), metadata=TYPE_NAMES)
     stack: Stack = field(default=(), metadata=STACK)
 
 
@@ -207,8 +208,8 @@ class SessionCreated(SessionEvent):
 
     EVENT = EventName.SESSION_CREATED
 
-    provider: str | None = field(default=None, metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
+    provider: Name | None = field(default=None, metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
     imported: bool = field(default=False, metadata=FLAG)
     message_count: int | None = field(default=None, metadata=COUNT)
 
@@ -219,8 +220,8 @@ class SessionResumed(SessionEvent):
 
     EVENT = EventName.SESSION_RESUMED
 
-    provider: str | None = field(default=None, metadata=NAME)
-    model: str | None = field(default=None, metadata=NAME)
+    provider: Name | None = field(default=None, metadata=NAME)
+    model: Name | None = field(default=None, metadata=NAME)
     message_count: int | None = field(default=None, metadata=COUNT)
 
 
@@ -246,7 +247,7 @@ class SessionForked(SessionEvent):
 
     EVENT = EventName.SESSION_FORKED
 
-    parent_id: str = field(metadata=UUID_TEXT)
+    parent_id: Id = field(metadata=UUID_TEXT)
     parent_seq: int | None = field(default=None, metadata=COUNT)
     message_count: int | None = field(default=None, metadata=COUNT)
 
@@ -306,7 +307,7 @@ class WorkspaceDecided(Event):
     """Something was decided about a workspace; its event is `workspace.` and the verdict."""
 
     verdict: WorkspaceVerdict = field(metadata=one_of(WorkspaceVerdict))
-    previous_workspace_id: str | None = field(default=None, metadata=UUID_TEXT)
+    previous_workspace_id: Id | None = field(default=None, metadata=UUID_TEXT)
 
     @property
     def name(self) -> EventName:
@@ -321,9 +322,9 @@ class JournalRepaired(Event):
     EVENT = EventName.JOURNAL_REPAIRED
 
     phase: Phase = field(default=Phase.RECOVERY, metadata=PHASE)
-    session_id: str | None = field(default=None, metadata=UUID_TEXT)
+    session_id: Id | None = field(default=None, metadata=UUID_TEXT)
     torn_bytes: int = field(metadata=COUNT)
-    set_aside: str = field(metadata=IDENTIFIER)
+    set_aside: Identifier = field(metadata=IDENTIFIER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +333,8 @@ class RedactionTripped(Event):
 
     EVENT = EventName.REDACTION_TRIPPED
 
-    session_id: str | None = field(default=None, metadata=UUID_TEXT)
-    run_id: str | None = field(default=None, metadata=UUID_TEXT)
+    session_id: Id | None = field(default=None, metadata=UUID_TEXT)
+    run_id: Id | None = field(default=None, metadata=UUID_TEXT)
     tripped_event: EventName = field(metadata=one_of(EventName))
     reason: TripReason = field(metadata=one_of(TripReason))
 

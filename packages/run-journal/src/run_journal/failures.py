@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
+
+from run_journal.names import INVALID_NAME, Name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -25,14 +27,15 @@ MAX_TYPE_NAMES = 8
 # Names only: nothing of these packages is imported here.
 OWN_PACKAGES = ("run_journal", "sessions_api", "state_store", "workspace_identity")
 
-_UNKNOWN = "<invalid>"
+CodeName = NewType("CodeName", str)
+
 _CODE_NAME = re.compile(
     r"[A-Za-z0-9_.]{1,64}|<(?:module|lambda|listcomp|dictcomp|setcomp|genexpr)>"
 )
 _MAX_LINE = 2**31 - 1
 
 # As they stand in a line: [module, function, line], and a number of frames that are not told.
-_CODE_NAME_SCHEMA = {"type": "string", "pattern": f"^(?:{_CODE_NAME.pattern}|{_UNKNOWN})$"}
+_CODE_NAME_SCHEMA = {"type": "string", "pattern": f"^(?:{_CODE_NAME.pattern}|{INVALID_NAME})$"}
 COLLAPSED_FRAMES_SCHEMA = {"type": "integer", "minimum": 0, "maximum": _MAX_LINE}
 FRAME_SCHEMA = {
     "type": "array",
@@ -46,8 +49,8 @@ FRAME_SCHEMA = {
 class Frame:
     """One place in this project's own code. What is no code name becomes `<invalid>`."""
 
-    module: str
-    function: str
+    module: CodeName
+    function: CodeName
     line: int
 
     def __post_init__(self) -> None:
@@ -55,7 +58,7 @@ class Frame:
         for field in ("module", "function"):
             value = getattr(self, field)
             if not (isinstance(value, str) and _CODE_NAME.fullmatch(value)):
-                object.__setattr__(self, field, _UNKNOWN)
+                object.__setattr__(self, field, INVALID_NAME)
         if type(self.line) is not int or not 0 <= self.line <= _MAX_LINE:
             object.__setattr__(self, "line", 0)
 
@@ -90,20 +93,20 @@ def stack_of(exception: BaseException, own_packages: Collection[str] = OWN_PACKA
         if foreign_count:
             entries.append(CollapsedFrames(count=foreign_count))
             foreign_count = 0
-        entries.append(Frame(module=module, function=function, line=line))
+        entries.append(Frame(module=CodeName(module), function=CodeName(function), line=line))
     if foreign_count:
         entries.append(CollapsedFrames(count=foreign_count))
     return _innermost(entries)
 
 
-def type_names_of(exception: BaseException) -> tuple[str, ...]:
+def type_names_of(exception: BaseException) -> tuple[Name, ...]:
     """Return the types of *exception*, its causes and the members of groups, at most 8.
 
     The exception's own type comes first. A context that tracebacks suppress is followed too: it is
     suppressed for its text, and none is taken. A type outside builtins has its module before its
     name; a name that is no code name becomes `<invalid>`.
     """
-    names: list[str] = []
+    names: list[Name] = []
     seen: set[int] = set()
     waiting: list[BaseException | None] = [exception]
     while waiting and len(names) < MAX_TYPE_NAMES:
@@ -114,7 +117,8 @@ def type_names_of(exception: BaseException) -> tuple[str, ...]:
         names.append(_type_name(type(current)))
         if isinstance(current, BaseExceptionGroup):
             waiting.extend(current.exceptions)
-        waiting.append(current.__cause__ or current.__context__)
+        # Not by truth: an exception may have a length, and one without members would hide the rest.
+        waiting.append(current.__context__ if current.__cause__ is None else current.__cause__)
     return tuple(names)
 
 
@@ -139,7 +143,7 @@ def _innermost(entries: list[Frame | CollapsedFrames]) -> Stack:
     return (CollapsedFrames(count=count), *kept)
 
 
-def _type_name(cls: type[BaseException]) -> str:
+def _type_name(cls: type[BaseException]) -> Name:
     module = cls.__module__
     name = cls.__name__ if module == "builtins" else f"{module}.{cls.__name__}"
-    return name if _CODE_NAME.fullmatch(name) else _UNKNOWN
+    return Name(name) if _CODE_NAME.fullmatch(name) else INVALID_NAME

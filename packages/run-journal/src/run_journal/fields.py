@@ -11,7 +11,6 @@ Source: redaction by construction (the journal's README, "What can be in a line"
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +22,27 @@ from run_journal.failures import (
     CollapsedFrames,
     Frame,
 )
-from run_journal.vocabulary import FinishReason
+from run_journal.names import (
+    ID_RULE,
+    ID_SHAPE,
+    IDENTIFIER_RULE,
+    IDENTIFIER_SHAPE,
+    INVALID_NAME,
+    Id,
+    Identifier,
+    Name,
+    is_id,
+    is_identifier,
+    name_of,
+    plain,
+)
 
 if TYPE_CHECKING:
     from enum import StrEnum
 
-INVALID_NAME = "<invalid>"
 MAX_INTEGER = 2**63 - 1
 
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_HTTP_STATUS = 999
-_FINISH_REASONS = frozenset(FinishReason)
 
 Metadata = Mapping[str, Any]
 
@@ -43,34 +51,16 @@ class RuleBroken(Exception):
     """A value breaks a rule; the text names the rule, never the value."""
 
 
-def is_uuid(value: object) -> bool:
-    """Whether *value* is a UUID in canonical text: 36 lower-case characters with hyphens."""
-    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+def _id(value: object) -> Id:
+    if is_id(value):
+        return Id(plain(value))
+    raise RuleBroken(ID_RULE)
 
 
-def _uuid(value: object) -> str:
-    if isinstance(value, str) and _UUID.fullmatch(value):
-        return value if type(value) is str else str.__str__(value)
-    raise RuleBroken("a UUID in canonical lower-case text")
-
-
-def _identifier(value: object) -> str:
-    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
-        return value if type(value) is str else str.__str__(value)
-    raise RuleBroken("an identifier: 1 to 64 of A-Z a-z 0-9 _ . : / -")
-
-
-def _name(value: object) -> str:
-    # A model can invent a tool name that is the user's text, so a bad name is no caller's error.
-    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
-        return value if type(value) is str else str.__str__(value)
-    return INVALID_NAME
-
-
-def _finish_reason(value: object) -> FinishReason:
-    # A service's own word: known ones are kept, and no other text of its answer gets in.
-    words = value.lower() if isinstance(value, str) else ""
-    return FinishReason(words) if words in _FINISH_REASONS else FinishReason.OTHER
+def _identifier(value: object) -> Identifier:
+    if is_identifier(value):
+        return Identifier(plain(value))
+    raise RuleBroken(IDENTIFIER_RULE)
 
 
 def _count(value: object) -> int:
@@ -104,9 +94,9 @@ def _stack(value: object) -> tuple[Frame | CollapsedFrames, ...]:
     raise RuleBroken("what stack_of() returned")
 
 
-def _type_names(value: object) -> tuple[str, ...]:
+def _type_names(value: object) -> tuple[Name, ...]:
     if isinstance(value, tuple) and len(value) <= MAX_TYPE_NAMES:
-        return tuple(map(_name, value))
+        return tuple(map(name_of, value))
     raise RuleBroken("what type_names_of() returned")
 
 
@@ -130,11 +120,12 @@ def one_of(words: type[StrEnum]) -> Metadata:
 
 Rule = Callable[[object], Any]
 
-UUID_TEXT = _kind(_uuid, "uuid", type="string", pattern=f"^{_UUID.pattern}$")
-IDENTIFIER = _kind(_identifier, "identifier", type="string", pattern=f"^{_IDENTIFIER.pattern}$")
-NAME = _kind(_name, "name", type="string", pattern=f"^(?:{_IDENTIFIER.pattern}|{INVALID_NAME})$")
-FINISH_REASON = _kind(
-    _finish_reason, FinishReason.__name__, enum=[str(word) for word in FinishReason]
+UUID_TEXT = _kind(_id, "uuid", type="string", pattern=f"^{ID_SHAPE.pattern}$")
+IDENTIFIER = _kind(
+    _identifier, "identifier", type="string", pattern=f"^{IDENTIFIER_SHAPE.pattern}$"
+)
+NAME = _kind(
+    name_of, "name", type="string", pattern=f"^(?:{IDENTIFIER_SHAPE.pattern}|{INVALID_NAME})$"
 )
 COUNT = _kind(_count, "count", type="integer", minimum=0, maximum=MAX_INTEGER)
 HTTP_STATUS = _kind(

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Self
 from run_journal.delivery import DELIVERY_KEY, Delivery
 from run_journal.errors import EventInvalid, JournalUnavailable, RunJournalError
 from run_journal.events import EVENT_CLASSES, JournalRepaired, RedactionTripped, SessionDeleted
-from run_journal.fields import is_uuid
 from run_journal.file_names import file_name_of
 from run_journal.lines import Head, body_of
+from run_journal.names import ID_RULE, identifier_of, is_id
 from run_journal.reader import Damage, Entry, follow, read
 from run_journal.redact import Guard
 from run_journal.uninterrupted import Uninterrupted
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from run_journal.event_base import Event
+    from run_journal.names import Id
 
 LOCK_TIMEOUT_S = 5.0
 
@@ -75,10 +76,8 @@ class Journal:
         from run_journal.private_core import make_logger  # noqa: PLC0415 - see the line above
         from run_journal.sink import Sink  # noqa: PLC0415 - it needs a system that can lock
 
-        if not is_uuid(workspace_id):
-            raise EventInvalid(
-                event="Journal", field="workspace_id", rule="a UUID in canonical lower-case text"
-            )
+        if not is_id(workspace_id):
+            raise EventInvalid(event="Journal", field="workspace_id", rule=ID_RULE)
         if max_open_files < 1:
             raise ValueError("max_open_files must be at least 1: a line needs an open file.")
         self.directory = Path(directory)
@@ -206,8 +205,10 @@ class Journal:
                 return body
         return None
 
-    def _repair_body(self, session_id: str | None, torn_bytes: int, name: str) -> str:
-        event = JournalRepaired(session_id=session_id, torn_bytes=torn_bytes, set_aside=name)
+    def _repair_body(self, session_id: Id | None, torn_bytes: int, name: str) -> str:
+        event = JournalRepaired(
+            session_id=session_id, torn_bytes=torn_bytes, set_aside=identifier_of(name)
+        )
         return body_of(event, moment=self._clock(), workspace_id=self.workspace_id)
 
     def _count_failure(self) -> None:
@@ -215,5 +216,5 @@ class Journal:
             self.failed_count += 1
 
 
-def _file_session(event: Event) -> str | None:
+def _file_session(event: Event) -> Id | None:
     return None if isinstance(event, SessionDeleted) else getattr(event, "session_id", None)

@@ -118,10 +118,13 @@ def read(path: Path) -> Iterator[Entry | Damage]:
 def follow(
     path: Path, *, stop: Callable[[], bool] = lambda: False, poll_s: float = 0.2
 ) -> Iterator[Entry | Damage]:
-    """Yield what stands in *path* and what comes, until `stop()` is true or it is deleted.
+    """Yield what stands in *path* and what comes, until `stop()` is true or it is gone from there.
+
+    It is gone when it was deleted, moved away or replaced; what was written before that is told.
 
     Waits for a file that is not there yet. Looks every *poll_s* seconds; `stop` is asked as
     often, and once more is read after it said so. A line that has no newline yet is waited for.
+    A file that was cut shorter than what was told of it is told from its beginning.
     """
     file = _awaited(path, stop=stop, poll_s=poll_s)
     if file is None:
@@ -130,14 +133,23 @@ def follow(
         offset = 0
         stopping = False
         while True:
+            if os.fstat(file.fileno()).st_size < offset:
+                offset = 0  # it was emptied and written anew
             for item in _lines(file, offset=offset, torn_tail=False):
                 offset = item.end
                 yield item
-            if stopping or os.fstat(file.fileno()).st_nlink == 0:
+            if stopping:
                 return
-            stopping = stop()
+            stopping = stop() or not _stands_at(path, file)
             if not stopping:
                 time.sleep(poll_s)
+
+
+def _stands_at(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False
 
 
 def _awaited(path: Path, *, stop: Callable[[], bool], poll_s: float) -> BinaryIO | None:

@@ -29,7 +29,7 @@ MIN_SECRET_LENGTH = 8
 # occurs, so a clean line costs one plain search for each row; a letter that is rare in lines is
 # the cheapest of all.
 _SHAPES: dict[str, tuple[str, ...]] = {
-    "k-": (r"sk-[a-z0-9_-]{20,}",),
+    "k-": (r"c?sk-[a-z0-9_-]{20,}",),
     "k_": (
         r"sk_(?:live|test)_[a-z0-9]{16,}",
         r"rk_(?:live|test)_[a-z0-9]{16,}",
@@ -41,21 +41,25 @@ _SHAPES: dict[str, tuple[str, ...]] = {
         r"github_pat_[a-z0-9_]{20,}",
         r"glpat-[a-z0-9_-]{16,}",
         r"shpat_[a-f0-9]{30,}",
+        r"dckr_pat_[a-z0-9_-]{20,}",
     ),
     "ia": (r"akia[a-z0-9]{16}(?![a-z0-9])", r"asia[a-z0-9]{16}(?![a-z0-9])"),
     "aiza": (r"aiza[a-z0-9_-]{30,}",),
     "ya29.": (r"ya29\.[a-z0-9_-]{16,}",),
     "x": (
-        r"xox[abeoprs]-[a-z0-9-]{10,}",
+        r"xox[a-z]-[a-z0-9-]{10,}",
         r"xapp-[a-z0-9-]{10,}",
         r"xai-[a-z0-9]{20,}",
+        r"xkeysib-[a-f0-9]{30,}",
         r"pplx-[a-z0-9]{20,}",
     ),
     "hf_": (r"hf_[a-z0-9]{20,}",),
     "r8_": (r"r8_[a-z0-9]{20,}",),
     "npm_": (r"npm_[a-z0-9]{30,}",),
-    "pypi-": (r"pypi-[a-z0-9_-]{30,}",),
-    "dop_": (r"dop_v1_[a-f0-9]{30,}",),
+    "pi-": (r"pypi-[a-z0-9_-]{30,}", r"nvapi-[a-z0-9_-]{30,}"),
+    "_v1_": (r"do[opr]_v1_[a-f0-9]{30,}",),
+    "tvly-": (r"tvly-[a-z0-9_-]{20,}",),
+    "hvs.": (r"hvs\.[a-z0-9_-]{20,}",),
     "sg.": (r"sg\.[a-z0-9_-]{16,}\.[a-z0-9_-]{16,}",),
     "age-": (r"age-secret-key-1[a-z0-9]{20,}",),
     "j": (r"eyj[a-z0-9_-]{8,}\.eyj[a-z0-9_-]{8,}",),

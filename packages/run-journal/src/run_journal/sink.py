@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from run_journal.delivery import Delivery, RepairBody
     from run_journal.descriptors import OpenFile
+    from run_journal.names import Id
 
 
 class _Deleted(JournalUnavailable):
@@ -151,11 +152,11 @@ class Sink:
         pid = os.getpid()
         process = self._processes.get(pid)
         if process is None:
-            for parent in tuple(self._processes):
+            process = self._processes.setdefault(pid, _Process(self._directory, self._max_open))
+            for parent in self._processes.keys() - {pid}:
                 inherited = self._processes.pop(parent, None)
                 if inherited is not None:
                     inherited.descriptors.close()
-            process = self._processes.setdefault(pid, _Process(self._directory, self._max_open))
         return process
 
     def _lock(self, file: OpenFile) -> None:
@@ -181,14 +182,14 @@ class Sink:
                 os.ftruncate(file.fd, 0)
             self._remove_set_aside(path)
         finally:
-            os.close(file.fd)
+            file.close()
         return True
 
     def _remove_set_aside(self, path: Path) -> None:
         for aside in self._directory.glob(f"{path.name}{TORN_INFIX}*"):
             aside.unlink(missing_ok=True)
 
-    def _append(self, file: OpenFile, body: bytes, session_id: str | None) -> Head:
+    def _append(self, file: OpenFile, body: bytes, session_id: Id | None) -> Head:
         size = _size_under_its_name(file)
         if size == file.size:
             head = file.head  # all writers append, so nobody wrote behind our last line
@@ -206,11 +207,17 @@ class Sink:
         file.size, file.head = size + len(line), head
         return head
 
-    def _mended(self, file: OpenFile, size: int, session_id: str | None) -> tuple[Head, int]:
+    def _mended(self, file: OpenFile, size: int, session_id: Id | None) -> tuple[Head, int]:
         """Return the head and size of a file that others wrote to, without its torn tail."""
         tail = read_tail(file, size)
         if tail.end == size:
             return tail.head, size
+        if os.fstat(file.fd).st_nlink > 1:
+            raise JournalUnavailable(
+                file.path,
+                reason="its end is torn, and the file has another name, where it may be wanted",
+                hint="Put a copy of it in its place; the next event repairs that.",
+            )
         name = set_aside(file, start=tail.end, end=size, seq=tail.head.seq + 1)
         report = self._repair_body(session_id, size - tail.end, name).encode("ascii")
         line, head = seal(report, after=tail.head)

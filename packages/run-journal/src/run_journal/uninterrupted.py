@@ -5,8 +5,8 @@ later line is lost, or waits for ever. Invariant: between entering and leaving, 
 signals that stop a program do not run; those that came run when it is over, in their order, so
 nothing is swallowed and the delay is that of one line.
 
-Only the main thread runs Python's signal handlers, so elsewhere this does nothing. Handlers that
-are not Python's (ignored, the system's own) are left alone.
+Only the main interpreter's main thread runs Python's signal handlers, so elsewhere this does
+nothing. Handlers that are not Python's (ignored, the system's own) are left alone.
 
 Source: Python documentation, `signal`, "Note on signal handlers and exceptions".
 """
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Self
 
 try:
@@ -30,9 +32,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-STOPPING = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+    Handler = Callable[[int, FrameType | None], object]
+
+# SIGALRM as well: a time limit raises in its handler, often a TimeoutError, which is an OSError
+# and would be taken for a lock that was held too long.
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
+STOPPING = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+
+
+@cache
+def _may_set_handlers() -> bool:
+    """Whether this is the main interpreter; a web server may run us in another one."""
+    try:
+        with suppress(TypeError):  # no handler at all: refused before anything is set
+            set_handler(signal.SIGINT, None)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_ours(handler: object) -> bool:
@@ -47,10 +63,10 @@ class Uninterrupted:
 
     def __init__(self) -> None:
         self._came: list[int] = []
-        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._handlers: dict[int, Handler] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and _may_set_handlers():
             try:
                 for number in STOPPING:
                     handler = getsignal(number)
@@ -65,8 +81,10 @@ class Uninterrupted:
     def __exit__(self, *_: object) -> None:
         handlers = dict(self._handlers)
         self._restore()
-        for number in self._came:
-            handlers[number](number, None)
+        if self._came:
+            with ExitStack() as rest:  # one that raises, as that of Ctrl-C does, costs no other
+                for number in reversed(self._came):
+                    rest.callback(handlers[number], number, None)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame

@@ -56,7 +56,10 @@ class ReplayPolicy(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a model stopped, in the words of the services; `other` for any word that is not here."""
+    """Why a model stopped, in the words of the services.
+
+    `FinishReason(word)` raises nothing: a word of a service that is not here is `other`.
+    """
 
     STOP = "stop"
     LENGTH = "length"
@@ -73,6 +76,11 @@ class FinishReason(StrEnum):
     ABORT = "abort"
     ERROR = "error"
     OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, value: object) -> FinishReason:
+        lowered = value.lower() if isinstance(value, str) else ""
+        return next((member for member in cls if member.value == lowered), cls.OTHER)
 
 
 class WorkspaceVerdict(StrEnum):

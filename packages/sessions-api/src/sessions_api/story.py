@@ -7,7 +7,7 @@ refused, is counted by the journal or here and fails nothing.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING
 
 from run_journal import (
     Event,
@@ -25,14 +25,14 @@ from run_journal import (
     StoreRestored,
     WorkspaceDecided,
     WorkspaceVerdict,
+    id_of,
+    name_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from state_store import Backup, Deleted, Restored, Run, Session, Upgrade
-
-P = ParamSpec("P")
 
 
 class WorkspaceStory:
@@ -41,52 +41,58 @@ class WorkspaceStory:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
-    def _tell(self, make: Callable[P, Event], *facts: P.args, **named: P.kwargs) -> None:
+    def _tell(self, make: Callable[[], Event]) -> None:
         try:
-            self.journal.write(make(*facts, **named))
+            self.journal.write(make())
         except EventInvalid:  # an id or a count of another store's making; no reason to fail
             self.journal.failed_count += 1
 
     def opened(self, verdict: str, *, recovered_count: int) -> None:
         """Tell what was decided about the workspace, unless that is the usual, and of left runs."""
         if verdict in set(WorkspaceVerdict):
-            self._tell(WorkspaceDecided, verdict=WorkspaceVerdict(verdict))
+            self._tell(lambda: WorkspaceDecided(verdict=WorkspaceVerdict(verdict)))
         if recovered_count:
-            self._tell(StoreOpened, pid=os.getpid(), recovered_run_count=recovered_count)
+            self._tell(lambda: StoreOpened(pid=os.getpid(), recovered_run_count=recovered_count))
 
     def migrated(self, upgrade: Upgrade) -> None:
         """Tell that the database has another schema now, and how many old backups went for it."""
         backup = upgrade.backup
         self._tell(
-            StoreMigrated,
-            from_version=upgrade.from_version,
-            to_version=upgrade.to_version,
-            backed_up=backup is not None,
-            pruned_backup_count=0 if backup is None else len(backup.pruned),
+            lambda: StoreMigrated(
+                from_version=upgrade.from_version,
+                to_version=upgrade.to_version,
+                backed_up=backup is not None,
+                pruned_backup_count=0 if backup is None else len(backup.pruned),
+            )
         )
 
     def restored(self, restored: Restored) -> None:
         """Tell that a backup took the place of the database."""
         self._tell(
-            StoreRestored,
-            schema_version=restored.version,
-            session_count=restored.session_count,
+            lambda: StoreRestored(
+                schema_version=restored.version,
+                session_count=restored.session_count,
+            )
         )
 
     def backed_up(self, backup: Backup) -> None:
         """Tell that older backups went because a new one was made; a backup alone is no event."""
         if backup.pruned:
             self._tell(
-                StoreOpened,
-                schema_version=backup.version,
-                pid=os.getpid(),
-                pruned_backup_count=len(backup.pruned),
+                lambda: StoreOpened(
+                    schema_version=backup.version,
+                    pid=os.getpid(),
+                    pruned_backup_count=len(backup.pruned),
+                )
             )
 
     def recovered(self, runs: Sequence[Run]) -> None:
         """Tell the end of runs whose process had died; each run's last line."""
         for run in runs:
-            self._tell(RunRecovered, session_id=run.session_id, run_id=run.id)
+            self._recovered(run)
+
+    def _recovered(self, run: Run) -> None:
+        self._tell(lambda: RunRecovered(session_id=id_of(run.session_id), run_id=id_of(run.id)))
 
     def created(self, session: Session) -> None:
         """Tell that a session was created without a run."""
@@ -98,20 +104,25 @@ class WorkspaceStory:
 
     def _entered(self, make: type[SessionCreated | SessionResumed], session: Session) -> None:
         self._tell(
-            make,
-            session_id=session.id,
-            provider=session.provider,
-            model=session.model_id,
-            message_count=session.message_count,
+            lambda: make(
+                session_id=id_of(session.id),
+                provider=name_of(session.provider),
+                model=None if session.model_id is None else name_of(session.model_id),
+                message_count=session.message_count,
+            )
         )
 
     def renamed(self, session: Session) -> None:
         """Tell that a session has another title, and not which."""
-        self._tell(SessionRenamed, session_id=session.id)
+        self._tell(lambda: SessionRenamed(session_id=id_of(session.id)))
 
     def archived(self, session: Session) -> None:
         """Tell that a session was archived or taken back."""
-        self._tell(SessionArchived, session_id=session.id, archived=session.archived_at is not None)
+        self._tell(
+            lambda: SessionArchived(
+                session_id=id_of(session.id), archived=session.archived_at is not None
+            )
+        )
 
     def deleted(self, deleted: Deleted) -> bool:
         """Remove the journal of a deleted session and tell so in the workspace's.
@@ -124,10 +135,11 @@ class WorkspaceStory:
         except (RunJournalError, OSError):
             is_gone = False
         self._tell(
-            SessionDeleted,
-            session_id=deleted.id,
-            message_count=deleted.message_count,
-            run_count=deleted.run_count,
+            lambda: SessionDeleted(
+                session_id=id_of(deleted.id),
+                message_count=deleted.message_count,
+                run_count=deleted.run_count,
+            )
         )
         return is_gone
 
@@ -142,5 +154,5 @@ class WorkspaceStory:
         except (RunJournalError, OSError):
             return False
         if was_there:
-            self._tell(SessionDeleted, session_id=session_id)
+            self._tell(lambda: SessionDeleted(session_id=id_of(session_id)))
         return True

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import time
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypedDict
 
 import run_journal as journal_events
 from run_journal import (
     ErrorType,
     EventInvalid,
+    FinishReason,
     Phase,
     ReplayPolicy,
     ToolOutcome,
     Uninterrupted,
+    id_of,
+    name_of,
     stack_of,
     type_names_of,
 )
@@ -30,7 +33,7 @@ from sessions_api.errors import ProviderError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from run_journal import Event, Journal
+    from run_journal import Event, Id, Journal, Name
     from sessions_api.providers.base import ModelReply, ModelRequest
     from sessions_api.runs.machine import ToolResult
     from sessions_api.runs.recorder import RunPlan
@@ -39,6 +42,16 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 MAX_HTTP_STATUS = 999  # what the journal takes; a user's provider may say anything
+
+
+class _WhichRun(TypedDict):
+    session_id: Id
+    run_id: Id
+
+
+class _WhichModel(TypedDict):
+    provider: Name
+    model: Name | None
 
 
 def _never_failing(
@@ -88,17 +101,13 @@ class RunStory:
         plan = self._plan
         if created:
             self._tell(
-                journal_events.SessionCreated(
-                    session_id=run.session_id, provider=plan.provider, model=plan.model
-                )
+                journal_events.SessionCreated(session_id=id_of(run.session_id), **self._asked())
             )
         self._tell(
             journal_events.RunStarted(
-                session_id=run.session_id,
-                run_id=run.id,
-                provider=plan.provider,
-                model=plan.model,
-                retry_of=plan.retry_of,
+                **self._run(),
+                **self._asked(),
+                retry_of=None if plan.retry_of is None else id_of(plan.retry_of),
                 message_bytes=_bytes(plan.text),
             )
         )
@@ -110,10 +119,8 @@ class RunStory:
         self._asked_at = time.monotonic()
         self._tell(
             journal_events.ProviderRequested(
-                session_id=self._plan.session_id,
-                run_id=self._plan.run_id,
-                provider=self._plan.provider,
-                model=self._plan.model,
+                **self._run(),
+                **self._asked(),
                 attempt=self._attempt,
                 message_count=len(request.messages),
                 tool_count=len(request.tools),
@@ -123,15 +130,13 @@ class RunStory:
     @_never_failing
     def responded(self, reply: ModelReply) -> None:
         """Tell that a whole reply arrived; nothing of it is committed yet."""
-        usage = reply.usage
+        usage, said = reply.usage, reply.finish_reason
         self._tell(
             journal_events.ProviderResponded(
-                session_id=self._plan.session_id,
-                run_id=self._plan.run_id,
-                provider=self._plan.provider,
-                model=self._plan.model,
+                **self._run(),
+                **self._asked(),
                 attempt=self._attempt,
-                finish_reason=reply.finish_reason,
+                finish_reason=None if said is None else FinishReason(said),
                 tool_call_count=len(reply.tool_calls),
                 response_bytes=_bytes(reply.content),
                 input_tokens=usage.input_tokens,
@@ -147,10 +152,8 @@ class RunStory:
         """Tell that a request brought no usable reply."""
         self._tell(
             journal_events.ProviderFailed(
-                session_id=self._plan.session_id,
-                run_id=self._plan.run_id,
-                provider=self._plan.provider,
-                model=self._plan.model,
+                **self._run(),
+                **self._asked(),
                 attempt=self._attempt,
                 error_type=ErrorType(error_type_of(error)),
                 http_status=_http_status(error),
@@ -168,9 +171,8 @@ class RunStory:
         for index, (call, policy) in enumerate(zip(calls, policies, strict=True)):
             self._tell(
                 journal_events.ToolStarted(
-                    session_id=self._plan.session_id,
-                    run_id=self._plan.run_id,
-                    tool=call.name,
+                    **self._run(),
+                    tool=name_of(call.name),
                     call_seq=message.seq,
                     call_index=index,
                     replay=ReplayPolicy(policy),
@@ -183,9 +185,8 @@ class RunStory:
         """Tell that one result is committed."""
         self._tell(
             journal_events.ToolFinished(
-                session_id=self._plan.session_id,
-                run_id=self._plan.run_id,
-                tool=result.call.name,
+                **self._run(),
+                tool=name_of(result.call.name),
                 outcome=ToolOutcome(result.outcome),
                 call_seq=call_seq,
                 call_index=result.index,
@@ -205,8 +206,7 @@ class RunStory:
         if run.status == "completed":
             self._tell(
                 journal_events.RunCompleted(
-                    session_id=run.session_id,
-                    run_id=run.id,
+                    **self._run(),
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     cached_input_tokens=usage.cached_input_tokens,
@@ -217,8 +217,7 @@ class RunStory:
             return
         self._tell(
             journal_events.RunFailed(
-                session_id=run.session_id,
-                run_id=run.id,
+                **self._run(),
                 phase=Phase.COMMIT,
                 error_type=ErrorType(run.error_type or ErrorType.INTERNAL),
                 http_status=None if failure is None else _http_status(failure),
@@ -231,6 +230,16 @@ class RunStory:
             ),
             duration_ms=duration_ms,
         )
+
+    def _run(self) -> _WhichRun:
+        return {"session_id": id_of(self._plan.session_id), "run_id": id_of(self._plan.run_id)}
+
+    def _asked(self) -> _WhichModel:
+        model = self._plan.model
+        return {
+            "provider": name_of(self._plan.provider),
+            "model": None if model is None else name_of(model),
+        }
 
     def _since_asked(self) -> int:
         return round((time.monotonic() - self._asked_at) * 1000)
