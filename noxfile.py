@@ -149,6 +149,14 @@ def crash(session: nox.Session, package: str) -> None:
     )
 
 
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """Look for every invented secret at every entrance; `end_to_end` tries a sample."""
+    _sync(session, "--all-extras", "--group", "test")
+    file = "tests/test_redaction_matrix.py"
+    session.run("pytest", "-n", "2", file, *session.posargs, env={"RUN_JOURNAL_LONG": "1"})
+
+
 def _install_alone(session: nox.Session, package: str) -> None:
     """Install the package's wheel, what it needs of this workspace, and the test tools."""
     session.install(
