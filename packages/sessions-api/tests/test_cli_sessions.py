@@ -70,7 +70,8 @@ def test_json_has_the_promised_members_and_nothing_shortened(call: Call) -> None
         "config",
     }
     assert set(asked(call, "workspace", "show")) == {
-        *("schema_version", "id", "root", "verdict", "notice", "previous_path", "database"),
+        *("schema_version", "id", "root", "verdict", "reason", "notice", "previous_path"),
+        "database",
         "journal_dir",
     }
     assert [one["event"] for one in asked(call, "logs", "latest")["lines"]][-1] == ("run.completed")

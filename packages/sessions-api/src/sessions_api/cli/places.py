@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # As `sessions_api.settings` has it, whose import costs a third of a second.
 CONFIG_NAME = "config.toml"
 _NONE_YET = "none yet"
+_SELDOM = ("notice", "previous_path")  # and not worth a line when there is none
 
 WorkspaceId = Annotated[str, typer.Argument(metavar="UUID", help="The whole id of a workspace.")]
 
@@ -78,6 +79,7 @@ def show_workspace(call: Call) -> None:
         "id": found.id,
         "root": found.root,
         "verdict": str(found.verdict),
+        "reason": found.reason,
         "notice": found.notice,
         "previous_path": found.previous_path,
         "database": found.paths.database if found.paths else None,
@@ -86,7 +88,8 @@ def show_workspace(call: Call) -> None:
     if call.json:
         call.out.record({name: value and str(value) for name, value in facts.items()})
         return
-    call.out.lines(_table({name: _shown(value) for name, value in facts.items()}))
+    told = {name: value for name, value in facts.items() if value or name not in _SELDOM}
+    call.out.lines(_table({name: _shown(value) for name, value in told.items()}))
 
 
 def list_all(call: Call) -> None:
