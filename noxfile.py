@@ -37,7 +37,7 @@ CLOSURES = {
     "run-journal": (),
     "sessions-api": ("workspace-identity", "state-store", "run-journal"),
 }
-EXTRAS = {"state-store": "[testing]", "sessions-api": "[openai]"}
+EXTRAS = {"state-store": "[testing]", "sessions-api": "[openai,anthropic,prices]"}
 
 
 def _works(version: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sessions_api.providers.anthropic import AnthropicProvider, AsyncAnthropicProvider
 from sessions_api.providers.base import Delta, ModelReply, ModelRequest
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 
@@ -18,6 +19,7 @@ from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 sys.path.insert(0, str(Path(__file__).parent))
 
 from faces import AsyncFace, Face, Looker, SyncFace
+from messages_server import MessagesServer
 from tinyagent_process import call, tinyagent  # noqa: F401 - fixtures for all tests
 from wire_server import WireServer
 
@@ -77,16 +79,29 @@ def open_agent(
 
 
 @pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WireServer]:
-    """Run a chat-completions service without a script, in an environment that names no other."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
-        monkeypatch.delenv(name, raising=False)
+def no_other_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the environment name no service, and no way out of this machine."""
+    for name in list(os.environ):
+        if name.startswith(("OPENAI_", "ANTHROPIC_")):
+            monkeypatch.delenv(name)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1")
     # No certificate is trusted: nothing is reached over TLS, and 20 ms a client are saved.
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def wire(no_other_service: None) -> Iterator[WireServer]:
+    """Run a chat-completions service without a script, in an environment that names no other."""
     with WireServer() as server:
+        yield server
+
+
+@pytest.fixture
+def messages_wire(no_other_service: None) -> Iterator[MessagesServer]:
+    """Run a service of the Messages API without a script, in the same environment."""
+    with MessagesServer() as server:
         yield server
 
 
@@ -94,9 +109,9 @@ Ask = Callable[..., list[Delta | ModelReply]]
 
 
 def _ask_sync(
-    request: ModelRequest, *, stream: bool = False, **configuration: Any
+    kind: Any, request: ModelRequest, *, stream: bool = False, **configuration: Any
 ) -> list[Delta | ModelReply]:
-    provider = OpenAIProvider(**configuration)
+    provider = kind(**configuration)
     try:
         return list(provider.stream(request)) if stream else [provider.reply(request)]
     finally:
@@ -104,10 +119,10 @@ def _ask_sync(
 
 
 def _ask_async(
-    request: ModelRequest, *, stream: bool = False, **configuration: Any
+    kind: Any, request: ModelRequest, *, stream: bool = False, **configuration: Any
 ) -> list[Delta | ModelReply]:
     async def ask() -> list[Delta | ModelReply]:
-        provider = AsyncOpenAIProvider(**configuration)
+        provider = kind(**configuration)
         try:
             if stream:
                 return [item async for item in provider.stream(request)]
@@ -118,12 +133,28 @@ def _ask_async(
     return asyncio.run(ask())
 
 
-@pytest.fixture(params=[_ask_sync, _ask_async], ids=["sync", "async"])
+@pytest.fixture(
+    params=[(_ask_sync, OpenAIProvider), (_ask_async, AsyncOpenAIProvider)], ids=["sync", "async"]
+)
 def ask(request: pytest.FixtureRequest, wire: WireServer) -> Ask:
     """Ask the service through one face; what it gave comes back as a list, the reply last."""
-    face: Ask = request.param
+    return _asking(request.param, wire)
+
+
+@pytest.fixture(
+    params=[(_ask_sync, AnthropicProvider), (_ask_async, AsyncAnthropicProvider)],
+    ids=["sync", "async"],
+)
+def ask_messages(request: pytest.FixtureRequest, messages_wire: MessagesServer) -> Ask:
+    """Ask the service of the Messages API in the same way."""
+    return _asking(request.param, messages_wire)
+
+
+def _asking(face: tuple[Ask, Any], wire: WireServer) -> Ask:
+    ask, kind = face
 
     def ask_wire(model_request: ModelRequest, **configuration: Any) -> list[Delta | ModelReply]:
-        return face(model_request, **{"base_url": wire.base_url, "max_retries": 0} | configuration)
+        options = {"base_url": wire.base_url, "max_retries": 0} | configuration
+        return ask(kind, model_request, **options)
 
     return ask_wire

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sessions_api.errors import ProviderError
+from sessions_api.providers.answer_reading import AnswerCutShort, AnswerMalformed
 from sessions_api.providers.base import Delta, ModelMessage, ModelReply, ModelRequest
-from sessions_api.providers.openai_answer import Answer, AnswerCutShort, AnswerMalformed
+from sessions_api.providers.openai_answer import Answer
 from wire_server import Turn, WireServer
 
 Ask = Callable[..., list[Delta | ModelReply]]

@@ -113,6 +113,21 @@ class WireServer:
             return Turn(status=400, raw='{"error": {"message": "the script has no more turns"}}')
         return self._turns.popleft()
 
+    def whole(self, turn: Turn) -> str:
+        """Return the JSON text that answers a request which asks for no stream."""
+        return json.dumps(completion(turn))
+
+    def events(self, turn: Turn, body: Any) -> list[str]:
+        """Return the events of a stream, each as its text on the wire."""
+        wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        events = [json.dumps(chunk) for chunk in chunks(turn, wants_usage=wants_usage)]
+        end = [] if turn.ends_early else ["[DONE]"]
+        return [f"data: {event}\n\n" for event in [*events, *end]]
+
+    def failure(self, turn: Turn, key: str) -> Any:
+        """Return what an error answers to a caller with *key*."""
+        return _error(turn, key)
+
     def wait_until_left(self, timeout_s: float) -> bool:
         """Wait until no connection is open; say whether that came about."""
         with self._connections_changed:
@@ -183,16 +198,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._pause(turn)
             self._send_whole(turn, streaming=streaming)
         else:
-            wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            self._send_events(turn, wants_usage=wants_usage)
+            self._send_events(turn, self.server.wire.events(turn, body))
 
     def _send_whole(self, turn: Turn, *, streaming: bool) -> None:
         if turn.raw is not None:
             text = turn.raw
         elif turn.status != 200:
-            text = json.dumps(_error(turn, self.headers.get("authorization", "")))
+            key = self.headers.get("x-api-key", self.headers.get("authorization", ""))
+            text = json.dumps(self.server.wire.failure(turn, key))
         else:
-            text = json.dumps(completion(turn))
+            text = self.server.wire.whole(turn)
         content = text.encode("utf-8", "surrogateescape")  # "\udcff" stands for the byte FF
         kind = "text/event-stream" if streaming and turn.status == 200 else "application/json"
         self.send_response_only(turn.status)
@@ -203,22 +218,19 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.wfile.write(content)
 
-    def _send_events(self, turn: Turn, *, wants_usage: bool) -> None:
+    def _send_events(self, turn: Turn, events: list[str]) -> None:
         self.send_response_only(200)
         self._send_headers(
             {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}, turn
         )
-        events = [json.dumps(chunk) for chunk in chunks(turn, wants_usage=wants_usage)]
         if turn.drop == "inside":
             events = events[: len(events) // 2]
-        elif not turn.ends_early:
-            events.append("[DONE]")
         for event in events:
             self._pause(turn)
             if self.server.wire.closing.is_set():
                 self.close_connection = True
                 return
-            content = f"data: {event}\n\n".encode()
+            content = event.encode()
             self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
             self.wfile.flush()
         if turn.drop == "inside":

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from sessions_api.runs.tools import Tool, tool
     from sessions_api.sessions import AsyncSessions, Sessions
+    from sessions_api.workspace_files.tools import workspace_tools
     from state_store import (
         Deleted,
         Message,
@@ -98,6 +99,7 @@ _HOMES = {
     "runs.events": ("RunEvent", "RunFinished", "RunResult", "ToolFinished", "ToolStarted"),
     "runs.tools": ("Tool", "tool"),
     "sessions": ("AsyncSessions", "Sessions"),
+    "workspace_files.tools": ("workspace_tools",),
 }
 _FROM_STORE = (
     "Deleted",
@@ -167,6 +169,7 @@ __all__ = [
     "Usage",
     "make_provider",
     "tool",
+    "workspace_tools",
 ]
 __version__ = "0.1.0"
 

@@ -41,14 +41,14 @@ JSON: Family = {
 }
 PROVIDER: Family = {
     "provider": (
-        Annotated[str | None, typer.Option("--provider", help="offline or openai.")],
+        Annotated[str | None, typer.Option("--provider", help="anthropic, offline or openai.")],
         None,
     ),
     "model": (Annotated[str | None, typer.Option("--model", help="The model's id.")], None),
     "base_url": (
         Annotated[
             str | None,
-            typer.Option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint."),
+            typer.Option("--base-url", metavar="URL", help="The address of a compatible service."),
         ],
         None,
     ),

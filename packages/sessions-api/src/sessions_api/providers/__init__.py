@@ -9,7 +9,7 @@ from sessions_api.errors import ProviderUnknown
 if TYPE_CHECKING:
     from sessions_api.providers.base import Provider
 
-PROVIDERS = ("offline", "openai")
+PROVIDERS = ("anthropic", "offline", "openai")
 
 
 def make_provider(
@@ -25,6 +25,14 @@ def make_provider(
     *asynchronous* chooses the face of providers that have two.
     """
     match name:
+        case "anthropic":
+            from sessions_api.providers.anthropic import (  # noqa: PLC0415 - an extra, on first use
+                AnthropicProvider,
+                AsyncAnthropicProvider,
+            )
+
+            face = AsyncAnthropicProvider if asynchronous else AnthropicProvider
+            return face(base_url=base_url, api_key=api_key, default_model=model)
         case "offline":
             from sessions_api.providers.offline import OfflineProvider  # noqa: PLC0415 - the same
 

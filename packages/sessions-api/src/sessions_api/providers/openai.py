@@ -1,7 +1,7 @@
 """Models behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, OpenRouter, ….
 
-Owns the provider's two faces and their configuration. Invariant: the history and the key go to
-`endpoint` and nowhere else, and OPENAI_API_KEY is not sent to a service that it was not made for.
+Owns the provider's two faces. Invariant: OPENAI_API_KEY is not sent to a service that it was not
+made for.
 
 Must not: import the `openai` package before the first request (it is an extra, and slow to
 import), keep anything of a conversation, or differ between the faces in more than `await`.
@@ -9,13 +9,9 @@ import), keep anything of a conversation, or differ between the faces in more th
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import threading
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
 
-from sessions_api.errors import ProviderUnavailable
+from sessions_api.providers.configured import Configured
 from sessions_api.providers.openai_request import request_body
 
 if TYPE_CHECKING:
@@ -24,73 +20,20 @@ if TYPE_CHECKING:
     from sessions_api.providers.base import Delta, ModelReply, ModelRequest
     from sessions_api.providers.openai_client import AsyncClient, SyncClient
 
-_DEFAULT_BASE_URL = "https://api.openai.com/v1"
-_NO_KEY_NEEDED = "no-key"  # the package insists on one, local servers ignore it
 
-
-class _Configured:
-    """What both faces share: the endpoint, the key and the model, checked before any request."""
+class _Configured(Configured):
+    """What is OpenAI's own in the configuration, and the request that follows from it."""
 
     name: Final = "openai"
-
-    def __init__(
-        self,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        default_model: str | None = None,
-        timeout_s: float | None = 600,
-        max_retries: int = 2,
-    ) -> None:
-        if importlib.util.find_spec("openai") is None:
-            raise _package_missing()
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_BASE_URL
-        self._endpoint = _without_secrets(self._base_url)
-        self._api_key = api_key or self._key_for_endpoint(configured=bool(base_url))
-        if not (self._api_key.isascii() and self._api_key.isprintable()):
-            raise ProviderUnavailable(
-                self.name,
-                missing="its key has characters that no request can carry",
-                hint="Check TINYAGENT_API_KEY: a line break, a quote mark or a letter got into it.",
-            )
-        self._timeout_s = timeout_s
-        self._max_retries = max_retries
-        self._lock = threading.Lock()
-        self.default_model = default_model
-
-    @property
-    def endpoint(self) -> str:
-        """The base URL without user name, password, query and fragment."""
-        return self._endpoint
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The key, wherever it came from, and the password of the address: for no other eye."""
-        password = urlsplit(self._base_url).password
-        return (self._api_key, *((unquote(password),) if password else ()))
-
-    def _key_for_endpoint(self, *, configured: bool) -> str:
-        at_openai = _host(self._endpoint) == _host(_DEFAULT_BASE_URL)
-        # A key and an address from the same family of variables belong together; a key for one
-        # service must not reach another only because its address was given.
-        key = os.environ.get("OPENAI_API_KEY") if at_openai or not configured else None
-        if not key and at_openai:
-            raise ProviderUnavailable(
-                self.name,
-                missing=f"there is no key for {_host(self._endpoint)}",
-                hint="Set TINYAGENT_API_KEY, or name a service that needs none with --base-url.",
-            )
-        return key or _NO_KEY_NEEDED
+    default_base_url = "https://api.openai.com/v1"
+    example_base_url = "http://localhost:11434/v1"
+    key_variable = "OPENAI_API_KEY"
+    base_url_variable = "OPENAI_BASE_URL"
 
     def _body(self, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-        model = request.model or self.default_model
-        if not model:
-            raise ProviderUnavailable(
-                self.name,
-                missing="no model is chosen",
-                hint="Choose one with --model or TINYAGENT_MODEL.",
-            )
-        return request_body(request, model=model, endpoint=self._endpoint, stream=stream)
+        return request_body(
+            request, model=self._model(request.model), endpoint=self._endpoint, stream=stream
+        )
 
     def _client_options(self) -> dict[str, Any]:
         return {
@@ -148,7 +91,7 @@ class OpenAIProvider(_Configured):
                         SyncClient,
                     )
                 except ImportError as error:
-                    raise _package_missing() from error
+                    raise self._package_missing() from error
                 self._client = SyncClient(**self._client_options())
             return self._client
 
@@ -187,35 +130,6 @@ class AsyncOpenAIProvider(_Configured):
                     AsyncClient,
                 )
             except ImportError as error:
-                raise _package_missing() from error
+                raise self._package_missing() from error
             self._client = AsyncClient(**self._client_options())
         return self._client
-
-
-def _package_missing() -> ProviderUnavailable:
-    return ProviderUnavailable(
-        "openai",
-        missing="the package 'openai' is not installed",
-        hint="Install it with: uv sync --extra openai, or pip install 'sessions-api[openai]'.",
-    )
-
-
-def _without_secrets(base_url: str) -> str:
-    """Return what may be stored and shown of an address; refuse what is no address."""
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, half an IPv6 address
-        parts, usable = None, False
-    if parts is None or not usable:
-        raise ProviderUnavailable(
-            "openai",
-            missing="its base URL is not an http or https address",
-            hint="Set --base-url (TINYAGENT_BASE_URL) to one like http://localhost:11434/v1.",
-        )
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-
-
-def _host(endpoint: str) -> str:
-    return urlsplit(endpoint).netloc

@@ -14,6 +14,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sessions_api.providers.answer_reading import (
+    AnswerCutShort,
+    AnswerMalformed,
+    FailureReported,
+    count_in,
+    http_status,
+    list_in,
+    object_in,
+    text_in,
+)
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
 from sessions_api.providers.openai_request import pack_provider_data
 from state_store import ToolCall, Usage
@@ -28,25 +38,6 @@ _MESSAGE_FIELDS = frozenset(
     | {"annotations", "audio"}
 )
 _CALL_FIELDS = frozenset({"id", "type", "index", "function"})
-
-
-class AnswerMalformed(ValueError):
-    """The answer is not a chat completion; the message says what is wrong, never what it holds."""
-
-
-class AnswerCutShort(ValueError):
-    """The stream ended in an orderly way before the model had finished."""
-
-
-class FailureReported(Exception):
-    """The service sent an error in place of an answer; `status` is its code if it is an HTTP one.
-
-    `status` is None otherwise.
-    """
-
-    def __init__(self, status: int | None) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 class Answer:
@@ -69,17 +60,17 @@ class Answer:
         """Take a whole completion; raise `AnswerMalformed` or `FailureReported`."""
         if isinstance(payload, str):  # a service that forgot to say that it sends JSON
             payload = json.loads(payload)
-        choice = self._choice(_object(payload, "the answer"))
+        choice = self._choice(object_in(payload, "the answer"))
         if choice is None:
             raise AnswerMalformed("it has no choices")
-        self._take(_object(choice.get("message"), "the message"), whole=True)
+        self._take(object_in(choice.get("message"), "the message"), whole=True)
 
     def feed_chunk(self, payload: object) -> list[Delta]:
         """Take a chunk of a stream and return the new pieces; errors as in `feed_completion`."""
-        choice = self._choice(_object(payload, "a chunk of the stream"))
+        choice = self._choice(object_in(payload, "a chunk of the stream"))
         if choice is None or choice.get("delta") is None:
             return []
-        return self._take(_object(choice["delta"], "a delta"), whole=False)
+        return self._take(object_in(choice["delta"], "a delta"), whole=False)
 
     def reply(self, *, streamed: bool) -> ModelReply:
         """Return the answer. A stream without a finish reason raises `AnswerCutShort`."""
@@ -103,13 +94,13 @@ class Answer:
     def _choice(self, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
         _raise_reported(payload)
         if payload.get("usage") is not None:
-            self._usage = _usage(_object(payload["usage"], "the usage"))
-        for item in _list(payload.get("choices"), "the choices"):
-            choice = _object(item, "a choice")
+            self._usage = _usage(object_in(payload["usage"], "the usage"))
+        for item in list_in(payload.get("choices"), "the choices"):
+            choice = object_in(item, "a choice")
             if choice.get("index") in (None, 0):
                 _raise_reported(choice)
                 self._finish_reason = (
-                    _text(choice.get("finish_reason"), "the finish reason") or self._finish_reason
+                    text_in(choice.get("finish_reason"), "the finish reason") or self._finish_reason
                 )
                 return choice
         return None
@@ -117,20 +108,20 @@ class Answer:
     def _take(self, message: Mapping[str, Any], *, whole: bool) -> list[Delta]:
         deltas: list[Delta] = []
         for field in _REASONING_FIELDS:
-            if reasoning := _text(message.get(field), "the reasoning"):
+            if reasoning := text_in(message.get(field), "the reasoning"):
                 self._reasoning.append(reasoning)
                 self._reasoning_field = field
                 deltas.append(ReasoningDelta(text=reasoning))
                 break  # some services send the same text under both names
         text = _content(message.get("content"))
         if text is None:
-            text = _text(message.get("refusal"), "the refusal")
+            text = text_in(message.get("refusal"), "the refusal")
         if text is not None:
             self._text.append(text)
             if text:
                 deltas.append(TextDelta(text=text))
-        for position, item in enumerate(_list(message.get("tool_calls"), "the tool calls")):
-            fragment = _object(item, "a tool call")
+        for position, item in enumerate(list_in(message.get("tool_calls"), "the tool calls")):
+            fragment = object_in(item, "a tool call")
             index = position if whole else fragment.get("index")
             self._call_for(index, fragment).add(fragment)
         _merge(self._extras, message, _MESSAGE_FIELDS)
@@ -164,12 +155,12 @@ class _Call:
 
     def add(self, fragment: Mapping[str, Any]) -> None:
         function = _function(fragment)
-        self.id = self.id or _text(fragment.get("id"), "a tool call's id") or ""
-        self._name = self._name or _text(function.get("name"), "a tool's name") or ""
+        self.id = self.id or text_in(fragment.get("id"), "a tool call's id") or ""
+        self._name = self._name or text_in(function.get("name"), "a tool's name") or ""
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # not the format, but what some local servers send
             arguments = json.dumps(arguments)
-        self._arguments.append(_text(arguments, "a tool call's arguments") or "")
+        self._arguments.append(text_in(arguments, "a tool call's arguments") or "")
         _merge(self.extras, fragment, _CALL_FIELDS)
 
     def finished(self) -> ToolCall:
@@ -180,7 +171,7 @@ class _Call:
 
 def _function(fragment: Mapping[str, Any]) -> Mapping[str, Any]:
     function = fragment.get("function")
-    return {} if function is None else _object(function, "a tool call's function")
+    return {} if function is None else object_in(function, "a tool call's function")
 
 
 def _merge(extras: dict[str, Any], piece: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -199,20 +190,10 @@ def _raise_reported(payload: Mapping[str, Any]) -> None:
         raise FailureReported(http_status(error.get("code") if isinstance(error, dict) else None))
 
 
-def http_status(code: object) -> int | None:
-    """Read an error code as an HTTP error status; None when it is a name or something else."""
-    try:
-        status = int(code) if isinstance(code, int | str) else 0
-    except ValueError:
-        return None
-    return status if 400 <= status <= 599 else None  # noqa: PLR2004 - the error range of HTTP
-
-
 def _usage(usage: Mapping[str, Any]) -> Usage:
     def tokens(name: str, details: str | None = None) -> int | None:
         holder = usage if details is None else usage.get(details)
-        count = holder.get(name) if isinstance(holder, dict) else None
-        return count if type(count) is int and count >= 0 else None
+        return count_in(holder.get(name)) if isinstance(holder, dict) else None
 
     return Usage(
         input_tokens=tokens("prompt_tokens"),
@@ -224,26 +205,6 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 def _content(content: object) -> str | None:
     if not isinstance(content, list):
-        return _text(content, "the content")
-    parts = [_object(part, "a part of the content") for part in content]
-    return "".join(_text(part.get("text"), "a part's text") or "" for part in parts)
-
-
-def _object(value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise AnswerMalformed(f"{what} is not an object")
-    return value
-
-
-def _list(value: object, what: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise AnswerMalformed(f"{what} are not a list")
-    return value
-
-
-def _text(value: object, what: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise AnswerMalformed(f"{what} is not text")
-    return value
+        return text_in(content, "the content")
+    parts = [object_in(part, "a part of the content") for part in content]
+    return "".join(text_in(part.get("text"), "a part's text") or "" for part in parts)

@@ -37,6 +37,7 @@ from sessions_api.runs.machine import (
     State,
     ToolsStarted,
 )
+from sessions_api.runs.prices import RunCost
 from sessions_api.runs.replay import to_model
 from sessions_api.runs.story import RunStory
 from state_store import (
@@ -114,6 +115,7 @@ class RunRecorder:
         self._messages: list[Message] = []
         self._call_seq = 0
         self._run: Run | None = None
+        self._cost: RunCost | None = None
         self._failure: BaseException | None = None
         self._aborted = False
         self._began = time.monotonic()
@@ -131,6 +133,8 @@ class RunRecorder:
         """Take what happened outside and commit what follows from it."""
         if isinstance(event, Replied):
             event = Replied(_with_counts(event.reply))
+            if self._cost is not None:
+                self._cost.add(event.reply.usage)
             self._story.responded(event.reply)
         return self._perform(self._machine.handle(event))
 
@@ -243,6 +247,8 @@ class RunRecorder:
         self._state.tell_recovered()
         session = self._sessions.used(plan.session_id)
         self._revision = session.revision
+        if session.model_config.get("cost") is None:  # a session's own price is its owner's
+            self._cost = RunCost(endpoint=plan.endpoint, model=plan.model)
         self._before = self._history.before_run(session)
         return (*self._before, to_model(message))
 
@@ -299,6 +305,7 @@ class RunRecorder:
                 provider_data=reply.provider_data,
             ),
             usage=effect.usage,
+            cost=self._cost.total if self._cost else None,
             journal_head=self._story.head,
             journal_lost_count=self._story.lost_count,
         )
@@ -314,6 +321,7 @@ class RunRecorder:
                 self.plan.run_id,
                 error_type,
                 usage=self._machine.total_usage,
+                cost=self._cost.total if self._cost else None,
                 journal_head=self._story.head,
                 journal_lost_count=self._story.lost_count,
             )
