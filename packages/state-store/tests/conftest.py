@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from state_store import Maintenance, SqliteStore
+from state_store.sqlite.place import Place
+from state_store.sqlite.salvage import salvage
+from state_store.testing.family import Filled, old_database
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from state_store.findings import SalvageReport
 
 WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
 # What every started program begins with: the store's names, and itself in one line.
@@ -73,6 +80,12 @@ def _nothing_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TINYAGENT_STATE_HOME", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """Hear it, and so do the programs that are started, where a shell began this in background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def workspace_id() -> str:
     """Return the id of the test's workspace."""
@@ -105,6 +118,30 @@ def tend(path: Path, workspace_id: str) -> Tend:
         return Maintenance(at, **{"workspace_id": workspace_id, **options})
 
     return tend_one
+
+
+@pytest.fixture
+def old(path: Path, workspace_id: str) -> Filled:
+    """Make a database of the first schema, with something of everything in it."""
+    return old_database(path, workspace_id=workspace_id)
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """Return where what is salvaged is going to be."""
+    return tmp_path / "into.sqlite3"
+
+
+@pytest.fixture
+def save(path: Path, into: Path, workspace_id: str) -> Callable[..., SalvageReport]:
+    """Return what salvages the test's database, at a time of its own."""
+
+    def save_it(**options: Any) -> SalvageReport:
+        now = datetime(2027, 1, 1, tzinfo=UTC)
+        options = {"workspace_id": workspace_id, "clock": lambda: now, **options}
+        return salvage(Place.at(path, **options), into)
+
+    return save_it
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import itertools
 import os
 import shutil
@@ -18,41 +17,22 @@ import pytest
 from state_store import Backup, BackupUnusable, Maintenance, SqliteStore, StoreDamaged, new_id
 from state_store.sqlite import backups
 from state_store.sqlite.beside import at_rest, backups_of, log_of, time_of
-from state_store.testing import Scale, StoreAddress
 from state_store.testing.clocks import SteppingClock
-from state_store.testing.own_process import run_in_own_process
-from state_store.testing.sqlite_engine import open_store
 from state_store.testing.turns import contents, session_with_turn, turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     OpenDisk = Callable[..., SqliteStore]
     Tend = Callable[..., Maintenance]
     RunPython = Callable[..., str]
     StartPython = Callable[..., Any]  # a Program of conftest.py
 
-SCALE = Scale.from_environment()
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
-KINDS = {
-    *("open", "backup", "statement", "close", "os.fsync", "os.link", "os.remove", "fcntl.flock"),
-    "progress",
-}
+TELLS_LOCKS = pytest.mark.skipif(
+    not Path("/proc/locks").exists(), reason="only Linux tells who holds a lock"
+)
 NO_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-
-
-@pytest.fixture
-def backing_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the jobs' module, which other processes can import too."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    return importlib.import_module("backing_up")
-
-
-def address_at(path: Path) -> StoreAddress:
-    """Return the address of a store at *path*."""
-    factory = f"{open_store.__module__}:{open_store.__name__}"
-    return StoreAddress(factory=factory, location=str(path))
 
 
 def grown(store: SqliteStore, tended: Maintenance) -> Backup:
@@ -64,23 +44,6 @@ def grown(store: SqliteStore, tended: Maintenance) -> Backup:
 def paths(found: tuple[Backup, ...]) -> list[Path]:
     """Return the paths of *found*, in its order."""
     return [Path(one.path) for one in found]
-
-
-@pytest.mark.timeout(3600 if LONG else 120)
-def test_a_backup_beside_eight_writers_is_a_prefix_of_each(
-    backing_up: ModuleType, path: Path
-) -> None:
-    """And nothing that they were told is lost afterwards. Two hundred backups in a long run."""
-    counted = run_in_own_process(
-        backing_up.back_up_beside_writers,
-        [address_at(path)],
-        timeout_s=3600,
-        backup_count=200 if LONG else 10,
-        writer_count=8,
-        seed=SCALE.seed,
-    )
-    print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
-    assert counted["grew_meanwhile"] > 0, "nobody wrote meanwhile: the test tests nothing"
 
 
 def test_a_backup_holds_what_only_the_log_has_and_is_one_file(
@@ -156,63 +119,6 @@ say(connection.execute("SELECT count(*) FROM messages").get, *found)
     )
     alone.chmod(0o755)
     assert said.split() == ["2", "backup"]
-
-
-@pytest.mark.timeout(3600 if LONG else 120)
-def test_a_backup_that_dies_at_any_effect_leaves_only_good_ones(
-    backing_up: ModuleType, tmp_path: Path
-) -> None:
-    """What it was making has a temporary name, and whoever is alone next sweeps it.
-
-    A sample takes every tenth effect, beginning somewhere; a long run takes all.
-    """
-    counted = run_in_own_process(
-        backing_up.die_everywhere,
-        [address_at(tmp_path / "lives")],
-        timeout_s=3600,
-        step=1 if LONG else 10,
-        seed=SCALE.seed,
-    )
-    print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
-    assert set(counted["kinds"]) == KINDS
-
-
-@pytest.mark.timeout(3600 if LONG else 120)
-def test_a_backup_that_is_killed_at_any_instant_leaves_only_good_ones(
-    backing_up: ModuleType, tmp_path: Path
-) -> None:
-    """Two hundred instants in a long run."""
-    counted = run_in_own_process(
-        backing_up.die_at_random,
-        [address_at(tmp_path / "lives")],
-        timeout_s=3600,
-        kill_count=200 if LONG else 3,
-        seed=SCALE.seed,
-    )
-    print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
-    # A few kills may all miss the short time that a backup takes.
-    assert counted["in_the_middle"] > 0 or not LONG, "no kill met a backup: it tests nothing"
-
-
-@pytest.mark.timeout(3600 if LONG else 120)
-def test_ctrl_c_at_any_instant_leaves_nothing_of_a_backup(
-    backing_up: ModuleType, tmp_path: Path
-) -> None:
-    """Nor a store that cannot be used. A hundred instants in a long run.
-
-    Ctrl-C between two instructions of the tidying up may leave a hidden file, for whoever is alone
-    next to sweep; hardly ever.
-    """
-    counted = run_in_own_process(
-        backing_up.interrupt_at_random,
-        [address_at(tmp_path / "lives")],
-        timeout_s=3600,
-        interrupt_count=100 if LONG else 3,
-        seed=SCALE.seed,
-    )
-    print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
-    assert counted["in_the_middle"] > 0 or not LONG
-    assert counted["left"] + counted["unheard"] <= 1 + counted["interrupts"] // 50
 
 
 @pytest.mark.parametrize("where", ["copying", "checking the backup"])
@@ -313,6 +219,53 @@ def test_the_last_time_there_is_does_not_end_backing_up(
     path.with_name(f"{path.name}.backup-99991231T235959999999Z-v2").write_bytes(b"")
     made = grown(store, tend())
     assert made.created_at < datetime(3000, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("year", [1, 999, 1969, 9999])
+def test_any_clock_names_backups_and_what_was_replaced(
+    open_disk: OpenDisk, tend: Tend, path: Path, year: int
+) -> None:
+    """To its last instant; a backup that is made when the clock is right again is the newest."""
+    instant = datetime(year, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    clock = SteppingClock(now=instant, step=timedelta(0))
+    with open_disk() as store:
+        made = [grown(store, tend(clock=clock)) for _ in range(2)]
+        made.append(grown(store, tend()))
+    assert [time_of(one) for one in paths(tuple(made))] == [one.created_at for one in made]
+    assert paths(tend().backups()) == paths(tuple(made))
+    kept = [tend(clock=clock).restore() for _ in range(2)]
+    assert [one.backup.path for one in kept] == [made[-1].path] * 2
+    assert len({one.replaced_path for one in kept}) == 2
+
+
+def test_what_sqlite_left_beside_a_backup_is_no_backup(
+    open_disk: OpenDisk, tend: Tend, path: Path
+) -> None:
+    """Whoever looked into it with another program was killed; it is restored all the same."""
+    with open_disk() as store:
+        backup = grown(store, tend())
+    for end in ("-wal", "-shm"):
+        Path(f"{backup.path}{end}").touch()
+    assert paths(tend().backups()) == [Path(backup.path)]
+    assert tend().restore().backup.path == backup.path
+
+
+@TELLS_LOCKS
+def test_a_hard_link_of_the_database_is_not_opened_to_compare_it(
+    open_disk: OpenDisk, tend: Tend, path: Path
+) -> None:
+    """A close of it would drop the locks that this process has on the database."""
+    store = open_disk()
+    session_with_turn(store)
+    store._database.checkpoint()
+    os.link(path, f"{path}.backup-20260102T030405000006Z-v2")
+
+    def locked() -> int:
+        return Path("/proc/locks").read_text().count(f":{path.stat().st_ino} ")
+
+    before = locked()
+    tend().back_up()
+    assert locked() == before > 0
 
 
 def test_backups_of_one_microsecond_are_all_kept(

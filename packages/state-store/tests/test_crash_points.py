@@ -14,7 +14,8 @@ from state_store.testing.own_process import run_in_own_process
 if TYPE_CHECKING:
     from types import ModuleType
 
-PARTS = 4
+PARTS = 4  # of a long run; a sample is one of twelve
+SAMPLE_PARTS = 12
 SCALE = Scale.from_environment()
 KINDS = {
     *("os.mkdir", "os.link", "os.rename", "os.remove", "os.fsync", "os.write", "fcntl.flock"),
@@ -36,10 +37,11 @@ def test_a_death_at_any_effect_leaves_whole_steps(
 ) -> None:
     """In the life of a store, and again in the recovery from it (C05).
 
-    A sample takes every fourth effect, beginning somewhere; a long run takes all.
+    A sample takes every twelfth effect, beginning somewhere; a long run takes all.
     """
+    part_count = PARTS if SCALE.long else SAMPLE_PARTS
     if not SCALE.long:
-        part = SCALE.seed % PARTS
+        part = SCALE.seed % part_count
     address = StoreAddress(factory="unused", location=str(tmp_path / "lives"))
     counted: dict[str, Any] = run_in_own_process(
         crash_points.die_everywhere,
@@ -48,7 +50,7 @@ def test_a_death_at_any_effect_leaves_whole_steps(
         chances=SCALE.chances,
         seed=SCALE.seed,
         part=part,
-        part_count=PARTS,
+        part_count=part_count,
     )
     print(counted)  # noqa: T201 - what `pytest -s` shows of a long run
     assert counted["points"] > 100

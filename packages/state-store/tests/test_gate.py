@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state_store import Maintenance, SqliteStore, StoreInUse, StoreUnavailable
+from state_store import Maintenance, SqliteStore, StoreInUse
 from state_store.sqlite import gate
-from state_store.sqlite.beside import at_rest, gate_of, presence_of
+from state_store.sqlite.beside import gate_of
 from state_store.sqlite.gate import alone, enter
 from state_store.sqlite.place import Place
 from state_store.testing import Scale
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
 SCALE = Scale.from_environment()
-STRANGER = 65534
-NO_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 
 
 @pytest.fixture
@@ -79,7 +77,7 @@ def test_a_time_out_changes_nothing(place: Place) -> None:
     began = time.monotonic()
     with pytest.raises(StoreInUse) as refused, alone(place, "compact"):
         pytest.fail("it is not alone")
-    assert 0.05 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.05
     assert (refused.value.path, refused.value.work) == (str(place.path), "compact")
     assert {one.name: one.stat().st_ino for one in place.path.parent.iterdir()} == before
     enter(place, creating=True).close()
@@ -257,12 +255,10 @@ except StoreInUse:
     deadline = time.monotonic() + 10
     while not is_gate_closed(place.path) and time.monotonic() < deadline:
         time.sleep(0.002)
-    began = time.monotonic()
     with open_disk(writing=False) as reader:
-        waited = time.monotonic() - began
+        assert not is_gate_closed(place.path), "it came in through a closed gate"
         assert len(reader.list().items) == 1
     assert waiter.line() == "in use"
-    assert 0.05 < waited < 5
 
 
 def is_gate_closed(path: Path) -> bool:
@@ -287,7 +283,7 @@ def test_short_readers_one_after_another_do_not_keep_one_out_who_wants_to_be_alo
     stop, counts = threading.Event(), [0] * 16
 
     def read_and_leave(number: int) -> None:
-        while not stop.is_set():
+        while not (counts[number] and stop.is_set()):
             with open_disk(writing=False) as reader:
                 reader.list()
             counts[number] += 1
@@ -297,7 +293,7 @@ def test_short_readers_one_after_another_do_not_keep_one_out_who_wants_to_be_alo
         thread.start()
     try:
         for _ in range(20 if LONG else 3):
-            tend(busy_timeout_ms=5000).compact()
+            tend(busy_timeout_ms=30_000).compact()
     finally:
         stop.set()
         for thread in threads:
@@ -369,79 +365,3 @@ while True:
         process.kill()
         process.wait()
     print({"seed": SCALE.seed, "kills": 60 if LONG else 4})  # noqa: T201 - what `pytest -s` shows
-
-
-@NO_ROOT
-@pytest.mark.parametrize("what", ["private", "not there", "directory closed"])
-def test_a_reader_without_permission_on_the_locks_reads_all_the_same(
-    open_disk: OpenDisk, path: Path, run_as_stranger: RunPython, what: str
-) -> None:
-    """It is then not waited for: SQLite's own locks keep what it reads whole (C14)."""
-    with open_disk() as store:
-        session_with_turn(store)
-    path.parent.chmod(0o777)
-    path.chmod(0o644)
-    if what == "directory closed":
-        path.parent.chmod(0o755)
-    if what == "private":
-        assert gate_of(path).stat().st_mode & 0o777 == 0o600
-    else:
-        gate_of(path).unlink()
-        presence_of(path).unlink()
-    said = run_as_stranger("with open_store(writing=False) as store: say(len(store.list().items))")
-    assert said == "1\n"
-    assert gate_of(path).exists() == (what == "private")
-
-
-@NO_ROOT
-def test_a_lock_that_may_not_be_opened_is_named(
-    open_disk: OpenDisk, path: Path, run_as_stranger: RunPython
-) -> None:
-    """With its fix, to one who has to hold it: a chown of the database would not help (C14)."""
-    open_disk().close()
-    for one in (path.parent, *path.parent.rglob("*")):
-        os.chown(one, STRANGER, STRANGER)
-    os.chown(presence_of(path), 0, 0)
-    said = run_as_stranger(
-        """
-for call in (open_store, tend().compact, tend().back_up):
-    try:
-        call()
-    except StoreUnavailable as error:
-        say(error.path, "|", error.hint)
-"""
-    ).splitlines()
-    assert len(said) == 3
-    for line in said:
-        blocked, hint = line.split(" | ")
-        assert blocked == str(presence_of(path))
-        assert str(presence_of(path)) in hint
-        assert "chown" in hint
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda lock: lock.symlink_to("elsewhere")])
-def test_a_lock_that_is_no_file_is_neither_waited_for_nor_followed(
-    open_disk: OpenDisk, path: Path, make: Callable[[Path], None]
-) -> None:
-    """A FIFO can be locked like a file; what a link points to is not made."""
-    path.parent.mkdir()
-    make(gate_of(path))
-    if gate_of(path).is_symlink():
-        with pytest.raises(StoreUnavailable):
-            open_disk()
-        assert not path.exists()
-    else:
-        open_disk()
-    assert not path.with_name("elsewhere").exists()
-
-
-def test_the_locks_are_never_removed_and_hold_nothing(open_disk: OpenDisk, path: Path) -> None:
-    """Their locks are of the inode: after a removal two would be in who do not see each other."""
-    open_disk().close()
-    inodes = [gate_of(path).stat().st_ino, presence_of(path).stat().st_ino]
-    for _ in range(2):
-        open_disk().close()
-        Maintenance(path, workspace_id="any").backups()
-    assert [gate_of(path).stat().st_ino, presence_of(path).stat().st_ino] == inodes
-    assert gate_of(path).stat().st_size == presence_of(path).stat().st_size == 0
-    assert at_rest(path) <= {one.name for one in path.parent.iterdir()}

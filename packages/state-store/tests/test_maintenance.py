@@ -4,6 +4,7 @@ import inspect
 import os
 import shutil
 import signal
+import subprocess
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from state_store import (
 )
 from state_store.sqlite import maintenance, telling, upgrading
 from state_store.sqlite.beside import at_rest, backups_of, unproven_of
-from state_store.testing.family import FIRST, digest, old_database
+from state_store.testing.family import FIRST, digest_of, old_database
 from state_store.testing.turns import begin, session_with_turn, turn
 
 if TYPE_CHECKING:
@@ -53,14 +54,6 @@ CHANGING = {name: CALLS[name] for name in ("upgrade", "back_up", "restore", "com
 # More of them: STATE_STORE_LONG=1. In KiB, beside what lies on the disk already.
 FREE_KIB = range(0, 900, 12) if LONG else (0, 4, 60, 200, 400)
 HANDLE_ROUNDS = 60 if LONG else 8
-
-
-def digest_of(path: Path) -> str:
-    """Return a digest of all rows of all tables, after a check of the whole."""
-    with closing(apsw.Connection(str(path))) as connection:
-        assert connection.execute("PRAGMA integrity_check").get == "ok"
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-        return digest(connection)
 
 
 def filled(store: SqliteStore, *, kept_count: int = 5, deleted_count: int = 20) -> None:
@@ -248,6 +241,12 @@ def a_directory(path: Path) -> None:
     path.mkdir()
 
 
+def a_fifo(path: Path) -> None:
+    """Put something in its place that never ends."""
+    path.unlink()
+    os.mkfifo(path)
+
+
 WRONG: dict[Callable[[Path], None], type[StateStoreError]] = {
     of_another_workspace: StoreForeign,
     of_another_program: StoreForeign,
@@ -255,6 +254,7 @@ WRONG: dict[Callable[[Path], None], type[StateStoreError]] = {
     no_database: StoreDamaged,
     empty: StoreDamaged,
     a_directory: StoreUnavailable,
+    a_fifo: StoreUnavailable,
 }
 
 
@@ -370,6 +370,47 @@ def test_a_call_that_needs_more_space_than_there_is_is_not_begun(
         CALLS[name](tend(path))
     assert names(path) <= before | {f"{path.name}-wal", f"{path.name}-shm"}
     assert path.stat().st_mtime_ns == facts.st_mtime_ns
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_disk_that_can_only_be_read_is_said_to_be_so(
+    disk: Path, resize: Resize, tend: Tend, name: str
+) -> None:
+    """A chmod would not help (C14's kind)."""
+    resize(4096)
+    path = disk / "state.sqlite3"
+    small(path)
+    content = path.read_bytes()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with pytest.raises(StoreUnavailable, match=r"[Rr]ead-only") as refused:
+        CALLS[name](tend(path))
+    assert "chmod" not in str(refused.value.hint)
+    assert path.read_bytes() == content
+
+
+def test_compacting_says_that_temporary_files_have_no_room(
+    disk: Path,
+    open_disk: OpenDisk,
+    run_python: RunPython,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SQLite makes one, and elsewhere: the database's own disk is not full."""
+    with open_disk() as store:
+        turn(store, store.create_session().id, "more than SQLite keeps in memory " * 100_000)
+    content = digest_of(path)
+    monkeypatch.setenv("SQLITE_TMPDIR", str(disk))
+    said = run_python(
+        """
+try:
+    tend().compact()
+except StoreFull as error:
+    say(error, error.hint)
+"""
+    )
+    assert "temporary files" in said
+    assert "SQLITE_TMPDIR" in said
+    assert digest_of(path) == content
 
 
 def test_everything_that_maintenance_makes_is_private_from_the_moment_it_exists(

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # More damage: STATE_STORE_LONG=1. The same again: STATE_STORE_SEED=… as printed.
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
 SEED = int(os.environ.get("STATE_STORE_SEED", random.SystemRandom().getrandbits(32)))
-DAMAGE_COUNT = 300 if LONG else 12
+DAMAGE_COUNT = 300 if LONG else 6
 WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 FRAME_SIZE = 24 + PAGE_SIZE

@@ -38,23 +38,6 @@ NOW = datetime(2027, 1, 1, tzinfo=UTC)
 MARKER = "a text that has to be gone"
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    """Return where the test's new database is going to be."""
-    return tmp_path / "into.sqlite3"
-
-
-@pytest.fixture
-def save(path: Path, into: Path, workspace_id: str) -> Callable[..., SalvageReport]:
-    """Return what salvages the test's database."""
-
-    def save_it(**options: Any) -> SalvageReport:
-        options = {"workspace_id": workspace_id, "clock": lambda: NOW, **options}
-        return salvage(Place.at(path, **options), into)
-
-    return save_it
-
-
 def table(report: SalvageReport, name: str) -> TableSalvage:
     """Return the account of one table."""
     return next(one for one in report.tables if one.table == name)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +14,6 @@ from state_store import (
 )
 from state_store.sqlite.checking import check
 from state_store.sqlite.place import Place
-from state_store.sqlite.salvage import salvage
 from state_store.sqlite.salvage.mending import UNKNOWN_OWNER
 from state_store.testing.damage import change, rows
 from state_store.testing.turns import begin, calling, contents, result, turn
@@ -29,23 +28,6 @@ if TYPE_CHECKING:
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 MARKER = "a text that has to be gone"
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    """Return where the test's new database is going to be."""
-    return tmp_path / "into.sqlite3"
-
-
-@pytest.fixture
-def save(path: Path, into: Path, workspace_id: str) -> Callable[..., SalvageReport]:
-    """Return what salvages the test's database."""
-
-    def save_it(**options: Any) -> SalvageReport:
-        options = {"workspace_id": workspace_id, "clock": lambda: NOW, **options}
-        return salvage(Place.at(path, **options), into)
-
-    return save_it
 
 
 def table(report: SalvageReport, name: str) -> TableSalvage:

@@ -50,7 +50,7 @@ def test_a_death_at_any_effect_leaves_the_old_or_the_new(
         [StoreAddress(factory="unused", location=str(tmp_path / "trials"))],
         timeout_s=1800,
         scenario=scenario,
-        chances=1.0 if SCALE.long else 0.05,
+        chances=1.0 if SCALE.long else 0.02,
         again=AGAIN[scenario] if SCALE.long else 0.01,
         seed=SCALE.seed,
     )

@@ -46,7 +46,7 @@ STEPS = st.lists(
 
 
 @settings(
-    max_examples=60 if LONG else 10,
+    max_examples=60 if LONG else 5,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

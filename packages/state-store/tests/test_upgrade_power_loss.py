@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SCALE = Scale.from_environment()
 SEED_COUNT = 8
-SAMPLE_SIZE = 40
+SAMPLE_SIZE = 25
 DONE = 2  # acknowledgements: that there is an old database, and that the work is done
 
 
@@ -120,14 +120,17 @@ class Journey:
         """
         told = [isinstance(entry, Acknowledgement) for entry in recorder.record]
         work_size = len(told) - told.index(True)
-        fraction = 1.0 if SCALE.long or last else SAMPLE_SIZE / (work_size * SEED_COUNT)
-        begin = len(told) - (last or work_size)
-        choice = random.Random(SCALE.seed)
-        looked_at = 0
+        seeds = range(SCALE.seed, SCALE.seed + SEED_COUNT)
+        points = [
+            (index, seed)
+            for index in range(len(told) - (last or work_size), len(told))
+            for seed in seeds
+        ]
+        if not (SCALE.long or last):
+            points = random.Random(SCALE.seed).sample(points, SAMPLE_SIZE)
+        chosen, looked_at = set(points), 0
         for image in images_of(
-            recorder.record,
-            seeds=range(SCALE.seed, SCALE.seed + SEED_COUNT),
-            wanted=lambda index, _seed: index >= begin and choice.random() < fraction,
+            recorder.record, seeds=seeds, wanted=lambda index, seed: (index, seed) in chosen
         ):
             self.judge(image)
             looked_at += 1

@@ -50,12 +50,6 @@ def change(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-@pytest.fixture
-def old(path: Path, workspace_id: str) -> Filled:
-    """Make a database of the first schema, with something of everything in it."""
-    return old_database(path, workspace_id=workspace_id)
-
-
 @pytest.mark.parametrize("asked", ASKED)
 def test_an_older_program_refuses_a_newer_database_before_any_write(
     path: Path, workspace_id: str, asked: str

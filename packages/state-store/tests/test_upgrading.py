@@ -6,6 +6,7 @@ The migrations on top of the first one are made up; see `state_store.testing.fam
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +17,7 @@ import apsw
 import pytest
 
 from state_store import (
+    Maintenance,
     NewSession,
     SqliteStore,
     StoreDamaged,
@@ -23,17 +25,16 @@ from state_store import (
     StoreUnavailable,
     UpgradeFailed,
 )
-from state_store.sqlite import upgrading
+from state_store.sqlite import telling, upgrading
 from state_store.sqlite.opening import bring_up_to_date
 from state_store.sqlite.place import Place
 from state_store.sqlite.schema import SCHEMA, Migration, Schema
 from state_store.testing.family import (
     Filled,
-    digest,
+    digest_of,
     family,
     fill,
     in_sql,
-    old_database,
 )
 
 if TYPE_CHECKING:
@@ -45,23 +46,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def old(path: Path, workspace_id: str) -> Filled:
-    """Make a database of the first schema, with something of everything in it."""
-    return old_database(path, workspace_id=workspace_id)
-
-
-@pytest.fixture
 def upgrade(path: Path, workspace_id: str) -> Callable[[Schema], Upgrade | None]:
     """Return what upgrades the test's database to a schema."""
     return lambda schema: bring_up_to_date(Place.at(path, workspace_id=workspace_id, schema=schema))
-
-
-def digest_of(path: Path) -> str:
-    """Return what is in a database that nobody has open, and see that it is whole."""
-    with closing(apsw.Connection(str(path))) as connection:
-        assert connection.execute("PRAGMA integrity_check").get == "ok"
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-        return digest(connection)
 
 
 def kept_beside(path: Path, kind: str) -> list[Path]:
@@ -323,6 +310,25 @@ except KeyboardInterrupt:
     assert program.line() == "begun"
     program.send_signal(signal.SIGINT)
     assert program.line() == "interrupted"
+    assert digest_of(path) == before
+
+
+def test_ctrl_c_ends_an_upgrade_while_sqlite_looks_the_database_over(
+    path: Path, old: Filled, workspace_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes long when it is large. Nothing was begun."""
+    monkeypatch.setattr(telling, "STEPS_BETWEEN", 100)
+    before = digest_of(path)
+    told: list[str] = []
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        told.append(what)
+        if told.count("checking the database") == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        Maintenance(path, workspace_id=workspace_id, progress=interrupt).upgrade()
+    assert set(told) == {"checking the database"}
     assert digest_of(path) == before
 
 

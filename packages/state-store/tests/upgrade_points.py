@@ -24,8 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import apsw
-
 from state_store import Maintenance, UpgradeFailed
 from state_store.sqlite.beside import SIDECARS, backups_of, intent_of
 from state_store.sqlite.opening import bring_up_to_date
@@ -34,12 +32,14 @@ from state_store.sqlite.schema import SCHEMA, Migration, Schema
 from state_store.testing import SteppingClock
 from state_store.testing.children import Children, Listen, Say
 from state_store.testing.effects import Effects, Program, die_at, effects_of
-from state_store.testing.family import FIRST, digest, family, fill, old_database, open_store
+from state_store.testing.family import FIRST, digest_of, family, fill, old_database, open_store
 from state_store.testing.sqlite_engine import WORKSPACE_ID
 from state_store.testing.turns import turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import apsw
 
     from state_store.testing.address import StoreAddress
 
@@ -209,7 +209,7 @@ def _looked_at(place: Path, say: Say, listen: Listen) -> None:
     unfinished = intent_of(path).exists()
     backups = backups_of(path)
     for backup in backups:
-        _digest_of(backup)
+        digest_of(backup)
     replaced = [
         one
         for one in path.parent.glob(f"{path.name}.replaced-*")
@@ -217,19 +217,12 @@ def _looked_at(place: Path, say: Say, listen: Listen) -> None:
     ]
     say(
         {
-            "state": UNFINISHED if unfinished else _digest_of(path),
+            "state": UNFINISHED if unfinished else digest_of(path),
             "backups": [one.name for one in backups],
-            "replaced": [_digest_of(one) for one in replaced],
+            "replaced": [digest_of(one) for one in replaced],
             "owners": sorted(one.name for one in (path.parent / "owners").iterdir()),
         }
     )
-
-
-def _digest_of(path: Path) -> str:
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-        assert connection.execute("PRAGMA integrity_check").get == "ok", path
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == [], path
-        return digest(connection)
 
 
 def path_in(place: Path) -> Path:

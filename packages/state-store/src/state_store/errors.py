@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Work = Literal["open", "upgrade", "restore", "compact", "salvage"]
+# A process: pid, host, since when as UTC text.
+Holder = tuple[int | None, str | None, str | None]
 
 
 def _revive(cls: type[StateStoreError], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -97,8 +99,8 @@ class StoreBusy(StateStoreError, TimeoutError):
 class StoreInUse(StateStoreError, TimeoutError):
     """`work` on the files at `path` has to wait for others. Nothing was changed.
 
-    `holders` are the processes that write to it: (pid, host, since as UTC text), each None where
-    it is not known. Empty when only readers hold it, or somebody who works on the files.
+    `holders` are the processes that have it open: (pid, host, since as UTC text), each None where
+    it is not known, as of readers the time. Empty where the system does not tell.
     """
 
     def __init__(
@@ -106,9 +108,13 @@ class StoreInUse(StateStoreError, TimeoutError):
         path: Path | str,
         *,
         work: Work,
-        holders: tuple[tuple[int | None, str | None, str | None], ...],
+        holders: tuple[Holder, ...],
     ) -> None:
-        named = [f"pid {pid} on {host} since {since}" for pid, host, since in holders if pid]
+        named = [
+            f"pid {pid} on {host}" + (f" since {since}" if since else "")
+            for pid, host, since in holders
+            if pid
+        ]
         who = ", ".join(named) or "a process that cannot be identified"
         super().__init__(f"Cannot {work} {path}: it is in use by {who}.")
         self.path = str(path)

@@ -11,12 +11,14 @@ import os
 import pwd
 import shlex
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from state_store.sqlite.beside import log_of
 
 _READ, _WRITE, _SEARCH = os.R_OK, os.W_OK, os.X_OK
 _WORDS = {_READ: "read", _WRITE: "write to", _SEARCH: "enter"}
+_REMOUNT = "Mount it for writing, or set TINYAGENT_STATE_HOME elsewhere."
 
 
 def hindrance(path: Path, *, writing: bool) -> tuple[Path, str, str] | None:
@@ -34,6 +36,8 @@ def hindrance(path: Path, *, writing: bool) -> tuple[Path, str, str] | None:
         needed.append((next(one for one in path.parents if _is_there(one)), _WRITE))
     for one, mode in needed:
         if _is_there(one) and not _may(one, mode):
+            if mode == _WRITE and _is_mounted_read_only(one):
+                return one, "its filesystem is mounted read-only", _REMOUNT
             return one, f"this user may not {_WORDS[mode]} it", _fix(one, mode)
     return None
 
@@ -44,6 +48,12 @@ def _is_there(path: Path) -> bool:
 
 def _may(path: Path, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _is_mounted_read_only(path: Path) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
 
 
 def _fix(path: Path, mode: int) -> str:

@@ -27,7 +27,7 @@ import apsw
 from state_store.errors import BackupUnusable, StateStoreError, StoreDamaged, StoreMissing
 from state_store.records import Backup
 from state_store.sqlite import policy
-from state_store.sqlite.beside import SIDECARS, backups_of, new_backup, time_of
+from state_store.sqlite.beside import LATEST, SIDECARS, backups_of, new_backup, time_of
 from state_store.sqlite.connecting import identify, require_file
 from state_store.sqlite.creating import (
     building_beside,
@@ -67,7 +67,7 @@ def make(source: apsw.Connection, place: Place, *, version: int) -> Backup:
         sync_file(building)
         made = _described(building, place, building.lstat())
         newest = [one for one in backups_of(path) if time_of(one)][-1:]
-        if newest and _same_bytes(newest[0], building):
+        if newest and not _is_same_file(newest[0], path) and _same_bytes(newest[0], building):
             backup = newest[0]
         else:
             backup = _give_name(building, place, version=version)
@@ -91,7 +91,7 @@ def _after_all(path: Path, now: datetime) -> datetime:
     Else the new one would count as the oldest: the first to be pruned, the last to be restored.
     """
     times = [made for made in map(time_of, backups_of(path)) if made and made.year < MAXYEAR]
-    return max([now, *(made + timedelta(microseconds=1) for made in times)])
+    return max([min(now, LATEST), *(made + timedelta(microseconds=1) for made in times)])
 
 
 def prune(place: Place) -> tuple[str, ...]:
@@ -259,6 +259,13 @@ def _require_faithful(building: Path, counts: dict[str, object], place: Place) -
             raise StoreDamaged(place.path, _CORRUPT, backup_path=newest_backup(place.path))
         if _counts(connection) != counts:
             raise BackupUnusable(building, "the copy is not what was copied")
+
+
+def _is_same_file(backup: Path, database: Path) -> bool:
+    """Say whether *backup* is a hard link of the database, which nobody but SQLite may open."""
+    with suppress(OSError):
+        return backup.samefile(database)
+    return False
 
 
 def _same_bytes(left: Path, right: Path) -> bool:

@@ -14,7 +14,8 @@ from glob import escape
 from pathlib import Path
 
 SIDECARS = ("-wal", "-shm", "-journal")
-_STAMP = "%Y%m%dT%H%M%S%fZ"
+# The latest that a name begins with: what is of one microsecond counts on from there.
+LATEST = datetime(9998, 1, 1, tzinfo=UTC)
 _STAMP_LENGTH = len("20260102T030405000006Z")
 _SECONDS_LENGTH = len("20260102T030405")
 
@@ -79,11 +80,14 @@ def new_backup(path: Path, *, version: int, now: datetime) -> Path:
 def backups_of(path: Path) -> list[Path]:
     """Return the backups, oldest first; before them what has such a name from somebody else."""
     found = path.parent.glob(f"{escape(path.name)}.backup-*")
+    # A program that looked into one with SQLite, and was killed, left a sidecar and no backup.
+    found = (one for one in found if not one.name.endswith(SIDECARS))
     return sorted(found, key=lambda one: (time_of(one) is not None, one))
 
 
 def new_replaced(path: Path, *, now: datetime) -> Path:
     """Return the name that a database gets which a restore replaces *now*."""
+    now = min(now, LATEST)
     while True:
         name = path.with_name(f"{path.name}.replaced-{_stamp(now)}")
         if not any(Path(f"{name}{end}").exists() for end in ("", *SIDECARS)):
@@ -123,4 +127,5 @@ def time_of(backup: Path) -> datetime | None:
 
 
 def _stamp(time: datetime) -> str:
-    return time.astimezone(UTC).strftime(_STAMP)
+    utc = time.astimezone(UTC)
+    return f"{utc.year:04}{utc:%m%dT%H%M%S%fZ}"  # `%Y` does not pad everywhere

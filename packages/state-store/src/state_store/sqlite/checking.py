@@ -21,6 +21,7 @@ from state_store.sqlite import beside, consistency, frozen, policy
 from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.faults import explain, translated
 from state_store.sqlite.salvage.mark import is_marked
+from state_store.sqlite.telling import telling
 from state_store.sqlite.values import Table, is_json, tables_of
 
 if TYPE_CHECKING:
@@ -53,13 +54,13 @@ def check(place: Place) -> Report:
     search.look_beside()
     try:
         with _opened(place) as (connection, version):
-            place.progress("checking the database", 0, 0)
-            search.look_at_pages(connection)
-            search.look_at_schema(connection, place.schema, version)
-            place.progress("checking every row", 0, 0)
-            search.look_at_values(connection)
-            for contradictions in consistency.SEARCHES:
-                search.look_at_sessions(contradictions(connection))
+            with telling(connection, place.progress, "checking the database"):
+                search.look_at_pages(connection)
+                search.look_at_schema(connection, place.schema, version)
+            with telling(connection, place.progress, "checking every row"):
+                search.look_at_values(connection)
+                for contradictions in consistency.SEARCHES:
+                    search.look_at_sessions(contradictions(connection))
     except StoreLost:
         raise
     except StoreDamaged as error:

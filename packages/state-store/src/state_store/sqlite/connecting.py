@@ -7,11 +7,19 @@ newer database keeps its bytes. A connection that fails a rule leaves nothing op
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import StoreDamaged, StoreForeign, StoreLost, StoreMissing, StoreNewer
+from state_store.errors import (
+    StoreDamaged,
+    StoreForeign,
+    StoreLost,
+    StoreMissing,
+    StoreNewer,
+    StoreUnavailable,
+)
 from state_store.sqlite import policy
 from state_store.sqlite.beside import backups_of, log_of
 from state_store.sqlite.faults import newest_backup, unavailable
@@ -70,15 +78,21 @@ def identify(connection: apsw.Connection, path: Path, place: Place) -> int:
 
 
 def require_file(path: Path) -> None:
-    """Raise StoreMissing when nothing ever was at *path*, StoreDamaged when it is empty or gone."""
+    """Raise StoreMissing when nothing ever was at *path*, StoreDamaged when it is empty or gone.
+
+    StoreUnavailable when it is no file: SQLite would wait for whoever writes into a FIFO.
+    """
     try:
-        size = path.stat().st_size
+        facts = path.stat()
     except FileNotFoundError:
         require_not_lost(path)
         raise StoreMissing(path) from None
     except OSError as error:
         raise unavailable(path, error) from error
-    if size == 0:
+    if not stat.S_ISREG(facts.st_mode):
+        hint = "Move it away; whatever it is, it was not made by this program."
+        raise StoreUnavailable(path, "it is not a regular file", hint=hint)
+    if facts.st_size == 0:
         raise StoreDamaged(path, "the file is empty", backup_path=newest_backup(path))
 
 

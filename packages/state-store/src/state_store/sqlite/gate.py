@@ -12,17 +12,19 @@ Source: flock(2).
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import socket
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from state_store.errors import StoreInUse, Work
+from state_store.errors import Holder, StoreInUse, Work
 from state_store.sqlite import ownership
 from state_store.sqlite.beside import gate_of, presence_of
 from state_store.sqlite.faults import unavailable
-from state_store.sqlite.held import Held
+from state_store.sqlite.held import Held, pids_that_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 # An upgrade of a large database takes its time, and whoever starts meanwhile has to wait for it.
 PASSING_TIMEOUT_MS = 60_000
 _POLL_S = 0.004
+# What keeps the lock file itself from being opened, and not what is around it.
+_OF_THE_LOCK = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 class _NoLock(Exception):
@@ -62,9 +66,9 @@ def enter(place: Place, *, creating: bool) -> Presence:
         try:
             gate = _open(gate_of(place.path), place, creating=creating)
             passing.callback(gate.release)
-            _wait_for(gate, place, "open", PASSING_TIMEOUT_MS)
+            _wait_for(gate, gate_of(place.path), place, "open", PASSING_TIMEOUT_MS)
             presence = _open(presence_of(place.path), place, creating=creating)
-            _wait_for(presence, place, "open", PASSING_TIMEOUT_MS)
+            _wait_for(presence, presence_of(place.path), place, "open", PASSING_TIMEOUT_MS)
         except _NoLock:
             return Presence(None)
         return Presence(presence)
@@ -98,7 +102,7 @@ def emptied(place: Place, work: Work) -> Iterator[None]:
 def _held(lock: Path, place: Place, work: Work, timeout_ms: int) -> Iterator[None]:
     held = _open(lock, place, creating=True)
     try:
-        _wait_for(held, place, work, timeout_ms)
+        _wait_for(held, lock, place, work, timeout_ms)
         yield
     finally:
         held.release()
@@ -110,13 +114,12 @@ def _open(lock: Path, place: Place, *, creating: bool) -> Held:
     try:
         return Held(os.open(lock, flags | (os.O_CREAT if creating else 0), 0o600))
     except OSError as error:
-        denied = isinstance(error, PermissionError)
-        if not creating and (denied or isinstance(error, FileNotFoundError)):
+        if not creating and isinstance(error, PermissionError | FileNotFoundError):
             raise _NoLock from error
-        raise unavailable(lock if denied else place.path, error) from error
+        raise unavailable(lock if error.errno in _OF_THE_LOCK else place.path, error) from error
 
 
-def _wait_for(held: Held, place: Place, work: Work, timeout_ms: int) -> None:
+def _wait_for(held: Held, lock: Path, place: Place, work: Work, timeout_ms: int) -> None:
     """Get the lock, shared for who opens; poll, so that Ctrl-C is seen and it can time out."""
     mode = fcntl.LOCK_SH if work == "open" else fcntl.LOCK_EX
     deadline = time.monotonic() + timeout_ms / 1000
@@ -130,7 +133,13 @@ def _wait_for(held: Held, place: Place, work: Work, timeout_ms: int) -> None:
         else:
             return
         if time.monotonic() > deadline:
-            living = ownership.living(place.owners_dir)
-            holders = tuple((one.pid, one.host, one.since) for one in living)
-            raise StoreInUse(place.path, work=work, holders=holders)
+            raise StoreInUse(place.path, work=work, holders=_holders(lock, place))
         time.sleep(os.urandom(1)[0] / 255 * _POLL_S)
+
+
+def _holders(lock: Path, place: Place) -> tuple[Holder, ...]:
+    """Return who has the store open, for people: writers wrote it down, of others the pid alone."""
+    writers = [(one.pid, one.host, one.since) for one in ownership.living(place.owners_dir)]
+    known = {pid for pid, *_ in writers}
+    others = [(pid, socket.gethostname(), None) for pid in pids_that_lock(lock) if pid not in known]
+    return (*writers, *others)

@@ -172,8 +172,16 @@ class Maintenance:
             sound = policy.is_sound(connection)
         if not sound:
             raise StoreDamaged(path, "SQLite found it corrupt", backup_path=newest_backup(path))
-        with telling(connection, progress, "compacting"):
-            connection.execute("VACUUM")
+        try:
+            with telling(connection, progress, "compacting"):
+                connection.execute("VACUUM")
+        except apsw.FullError as error:
+            raise StoreFull(
+                path,
+                "no space is left on its disk, or where SQLite makes temporary files",
+                hint="Nothing was changed. Free space, or name a directory that has some in"
+                " SQLITE_TMPDIR.",
+            ) from error
         with suppress(apsw.Error):  # what was committed is safe in the log
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         policy.settle_log_on_close(connection)

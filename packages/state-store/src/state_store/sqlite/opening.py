@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from state_store.errors import StateStoreError, StoreDamaged, StoreNewer, StoreOutdated, Work
-from state_store.sqlite.connecting import connect
+from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.creating import create, remove_unfinished, sync_directory
 from state_store.sqlite.database import Database
 from state_store.sqlite.faults import hindered, unavailable
@@ -99,6 +99,7 @@ def _tidy(place: Place) -> None:
     """Finish what was begun, and remove what crashes left, unless a newer program left it."""
     finish(place.path)
     try:
+        require_file(place.path)
         connect(place, rules=())[0].close()
     except StoreNewer:
         return

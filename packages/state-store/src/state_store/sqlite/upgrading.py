@@ -32,6 +32,7 @@ from state_store.sqlite.faults import explain, hindered, newest_backup, translat
 from state_store.sqlite.gate import enter
 from state_store.sqlite.restoring import put_back
 from state_store.sqlite.swapping import require_finished
+from state_store.sqlite.telling import telling
 from state_store.sqlite.unproven import Unproven
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def upgrade(place: Place) -> Upgrade | None:
             if version == place.schema.version:
                 return None
             planned = _planned(place, version)
-            place.progress("checking the database", 0, 0)
-            _require_sound(connection, place, version)
+            with telling(connection, place.progress, "checking the database"):
+                _require_sound(connection, place, version)
             _require_space(path, planned)
             backup = backups.make(connection, place, version=version)
             unproven.note(path, Unproven(version=version, backup=Path(backup.path).name))

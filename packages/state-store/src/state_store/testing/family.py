@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import apsw
 
 from state_store.clock import new_id
 from state_store.records import NewSession, SessionState
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
-
-    import apsw
 
 
 def in_sql(name: str, text: str) -> Migration:
@@ -163,6 +164,15 @@ def old_database(
         return fill(store)
     finally:
         store.close()
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of a database that nobody has open, and see that it is whole."""
+    flags = apsw.SQLITE_OPEN_READWRITE
+    with closing(apsw.Connection(str(path), flags=flags)) as connection:
+        assert connection.execute("PRAGMA integrity_check").get == "ok", path
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == [], path
+        return digest(connection)
 
 
 def digest(connection: apsw.Connection) -> str:

@@ -27,11 +27,11 @@ class Scale:
     """
 
     seed: int
-    kill_count: int = 200
+    kill_count: int = 60
     crowd_kill_count: int = 48
     owner_rounds: int = 1
     owner_count: int = 32
-    opener_rounds: int = 2
+    opener_rounds: int = 1
     opener_count: int = 64
     chances: float = 0.03
 
