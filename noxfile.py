@@ -142,7 +142,7 @@ def crash(session: nox.Session, package: str) -> None:
         "worksteal",
         "--timeout",
         "1800",
-        "-rP",  # what passed says its seed and its counts
+        "-rPfE",  # what passed says its seed and its counts; what failed is named last
         f"packages/{package}/tests",
         *session.posargs,
         env={f"{package.replace('-', '_').upper()}_LONG": "1"},
