@@ -3,6 +3,7 @@
     uv run python benchmarks/journal_lines.py
     uv run python benchmarks/journal_lines.py --rounds 20 --sessions 1 1000
     uv run python benchmarks/journal_lines.py --cpu       # where other programs are at work
+    uv run python benchmarks/journal_lines.py --open 16   # fewer files than sessions
 
 A line is an event made anew, checked, encoded, searched for four live secrets and for key shapes,
 sent through loguru, chained and appended under the lock, with signals held back meanwhile. The
@@ -10,8 +11,9 @@ floor writes as many bytes with one `write` each, to as many files, through as m
 and does nothing else. Journal and floor take turns within a round, so that a loaded machine is
 loaded for both; shown are the median over the rounds and the median of the rounds' ratios.
 
-`in turn` goes to another session with every line: with more sessions than open files (16) each
-line opens and closes one. `in runs` stays with a session for twelve lines, as a run does.
+`in turn` goes to another session with every line, `in runs` stays with one for twelve lines, as a
+run does. With more sessions than open files each change opens and closes one: `--open 16`. By
+default a journal keeps a quarter of what the system lets a process open, 1,024 at most.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from run_journal import FinishReason, Id, Journal, ProviderResponded, Uninterrupted, id_of, name_of
+from run_journal.descriptors import usual_max_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
 RUN_ID = id_of("019b7d2e-0000-7000-8000-00000000000a")
-MAX_OPEN = 16
 RUN_LINES = 12
 # Invented, and put together here so that scanners of repositories see none.
 SECRETS = tuple(f"sk-{'made-up'}-{number:032d}" for number in range(4))
@@ -73,18 +75,19 @@ def order(sessions: list[Id], stay: int, count: int) -> Iterator[Id]:
 
 
 class Floor:
-    """Append ready lines; the oldest of sixteen descriptors makes room for a new one."""
+    """Append ready lines; the oldest descriptor makes room for a new one."""
 
-    def __init__(self, directory: Path, line: bytes) -> None:
+    def __init__(self, directory: Path, line: bytes, *, max_open: int) -> None:
         self._directory = directory
         self._line = line
+        self._max_open = max_open
         self._open: OrderedDict[str, int] = OrderedDict()
 
     def write(self, session_id: str) -> None:
         """Append the line to a session's file."""
         descriptor = self._open.get(session_id)
         if descriptor is None:
-            while len(self._open) >= MAX_OPEN:
+            while len(self._open) >= self._max_open:
                 os.close(self._open.popitem(last=False)[1])
             path = self._directory / session_id
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -115,7 +118,15 @@ class Stopwatch:
         return (self._now() - began) / count * 1e6
 
 
-def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, count: int) -> Result:
+def measure(
+    watch: Stopwatch,
+    session_count: int,
+    stay: int,
+    *,
+    rounds: int,
+    count: int,
+    max_open: int | None = None,
+) -> Result:
     """Measure one number of sessions in one order."""
     result = Result()
     sessions = [id_of(str(uuid.UUID(int=number, version=4))) for number in range(session_count)]
@@ -125,7 +136,7 @@ def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, cou
             Path(folder) / "journal",
             workspace_id=WORKSPACE_ID,
             secrets=lambda: SECRETS,
-            max_open_files=MAX_OPEN,
+            max_open_files=max_open,
         ) as journal,
     ):
 
@@ -135,7 +146,7 @@ def measure(watch: Stopwatch, session_count: int, stay: int, *, rounds: int, cou
         write(sessions[0])
         line = journal.path_for(sessions[0]).read_bytes()
         (Path(folder) / "floor").mkdir()
-        floor = Floor(Path(folder) / "floor", line)
+        floor = Floor(Path(folder) / "floor", line, max_open=max_open or usual_max_open())
         for one in (write, floor.write):  # every file is there before anything is measured
             watch.microseconds(one, iter(sessions), session_count)
         for _ in range(rounds):
@@ -168,13 +179,21 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--lines", type=int, default=3000, help="lines a round")
     options.add_argument("--cpu", action="store_true", help="count the time at work alone")
+    options.add_argument("--open", type=int, help="files that stay open; as many as usual")
     options.add_argument("--sessions", type=int, nargs="+", default=[1, 10, 100, 1000])
     asked = options.parse_args()
     watch = Stopwatch(cpu=asked.cpu)
     print(f"{'order':8} {'sessions':>8} {'us a line':>10} {'lowest':>8} {'floor':>7} {'ratio':>6}")
     for name, stay in ORDERS.items():
         for session_count in asked.sessions:
-            result = measure(watch, session_count, stay, rounds=asked.rounds, count=asked.lines)
+            result = measure(
+                watch,
+                session_count,
+                stay,
+                rounds=asked.rounds,
+                count=asked.lines,
+                max_open=asked.open,
+            )
             ratio = statistics.median(
                 mine / base for mine, base in zip(result.journal, result.floor, strict=True)
             )

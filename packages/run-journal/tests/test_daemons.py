@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import SimpleNamespace
 
-# Close everything, and open so many files that all numbers are taken again.
+# Close everything, and open so many files that all numbers are taken again; with few open files
+# the journal's have low ones.
 PROGRAM = """
 import os, pathlib, sys, run_journal
 root, workspace_id, session_id, how = sys.argv[1:]
-journal = run_journal.Journal(pathlib.Path(root) / "logs", workspace_id=workspace_id)
+logs = pathlib.Path(root) / "logs"
+journal = run_journal.Journal(logs, workspace_id=workspace_id, max_open_files=4)
 event = run_journal.SessionRenamed(session_id=session_id)
 assert journal.write(event)
 if how == "fork" and os.fork():

@@ -10,6 +10,8 @@ import pytest
 
 import run_journal
 from run_journal import (
+    Damage,
+    DamageKind,
     Entry,
     ErrorType,
     EventInvalid,
@@ -85,7 +87,7 @@ def test_following_waits_for_the_file_and_sees_lines_as_they_come(
         file.write(b'{"v":1,"seq":2,"torn')
     journal.write(SessionRenamed(session_id=ids.session))
     done.set()
-    thread.join(timeout=10)
+    thread.join()
     assert seen == ["session.renamed", "journal.repaired", "session.renamed"]
 
 
@@ -143,6 +145,63 @@ def test_following_sees_a_line_that_was_torn_repaired(
         "session.renamed",
     ]
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("how", ["read", "follow"])
+def test_a_repair_between_two_looks_is_no_damage(
+    journal: Journal, ids: SimpleNamespace, how: str
+) -> None:
+    """A torn line that the reader has before it, and the report in its place, are not glued."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    with path.open("ab") as file:
+        file.write(b'{"v":1,"seq":2,"torn')
+    items = read(path) if how == "read" else follow(path, stop=lambda: True, poll_s=0)
+    seen = [next(items)]
+    journal.write(SessionRenamed(session_id=ids.session))
+    seen += items
+    assert [item.event for item in seen if isinstance(item, Entry)] == [
+        "session.renamed",
+        "journal.repaired",
+        "session.renamed",
+    ]
+    assert len(seen) == 3
+
+
+def test_damage_is_looked_at_again_before_it_is_told(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """A reader that meets a report half put in a torn line's place sees the whole one then."""
+    for _ in range(3):
+        journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    whole = path.read_bytes()
+    second = whole.index(b"\n") + 20
+    path.write_bytes(whole[:second] + b"torn" + whole[second + 4 :])
+    items = read(path)
+    seen = [next(items)]
+    path.write_bytes(whole)
+    assert [item.seq for item in [*seen, *items] if isinstance(item, Entry)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("length", [4095, 4096, 65535, 65536, 65537, 200_000])
+def test_a_long_stretch_without_a_line_end_is_one_damage(
+    journal: Journal, ids: SimpleNamespace, length: int
+) -> None:
+    """However it lies to the reader's window; as the end of the file it is a torn line."""
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    whole = path.read_bytes()
+    kind = DamageKind.TOO_LONG if length > 4095 else DamageKind.NOT_A_LINE
+    path.write_bytes(b"x" * length + b"\n" + whole)
+    damage, entry = read(path)
+    assert damage == Damage(kind=kind, offset=0, byte_count=length + 1)
+    assert isinstance(entry, Entry)
+    assert entry.offset == length + 1
+    path.write_bytes(whole + b"x" * length)
+    entry, damage = read(path)
+    assert isinstance(entry, Entry)
+    assert damage == Damage(kind=DamageKind.TORN_TAIL, offset=len(whole), byte_count=length)
 
 
 def test_following_begins_anew_with_a_file_that_was_cut_shorter(

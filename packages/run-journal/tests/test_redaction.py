@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ from run_journal import (
     TripReason,
     name_of,
 )
-from run_journal.redact import Guard
+from run_journal.redact import _SHAPES, Guard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,15 @@ def test_the_shape_of_a_well_known_key_stops_the_event(
         assert shape not in journal.path_for(ids.session).read_text("ascii")
 
 
+@given(st.data())
+def test_no_key_is_passed_over_for_want_of_its_telltale(data: st.DataObject) -> None:
+    """A shape is looked for only where its row's telltale is, so each of them must contain it."""
+    telltale, shapes = data.draw(st.sampled_from(sorted(_SHAPES.items())))
+    key = data.draw(st.from_regex(data.draw(st.sampled_from(shapes)), fullmatch=True))
+    assert re.search(telltale, key)
+    assert Guard(tuple).reason_against(f'{{"name":"{key}"}}') is TripReason.KEY_SHAPE
+
+
 @pytest.mark.parametrize("shape", SECRETS)
 def test_a_live_secret_of_any_shape_gets_into_no_line(
     directory: Path, ids: SimpleNamespace, shape: str
@@ -163,6 +173,14 @@ def test_a_live_secret_is_found_in_every_form(secret: str, before: str, after: s
     ]
     for form in forms:
         assert guard.reason_against(f"{{{before}{form}{after}}}") is TripReason.LIVE_KEY
+
+
+def test_a_letter_whose_small_form_depends_on_its_place_hides_no_secret() -> None:
+    """A Greek sigma at the end of a word and inside one are the same letter."""
+    word = "odysseu\u03a3"
+    for after in ("", "b", " "):
+        reason = Guard(lambda: [word]).reason_against(f"{{{word}{after}}}")
+        assert reason is TripReason.LIVE_KEY
 
 
 def test_a_word_that_serves_as_a_dummy_key_is_not_searched_for() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -165,7 +166,7 @@ def test_the_end_of_a_file_with_another_name_is_not_taken_away(
 def test_what_was_set_aside_before_is_not_overwritten(
     journal: Journal, ids: SimpleNamespace
 ) -> None:
-    """A second torn line of the same number, after somebody cut the file, gets another name."""
+    """A file and its report were cut: the next copy gets the next number, and both are told."""
     journal.write(SessionRenamed(session_id=ids.session))
     path = journal.path_for(ids.session)
     whole = path.read_bytes()
@@ -173,7 +174,42 @@ def test_what_was_set_aside_before_is_not_overwritten(
         path.write_bytes(whole + torn)
         assert journal.write(SessionRenamed(session_id=ids.session)) is not None
     asides = {aside.name[-8:]: aside.read_bytes() for aside in journal.directory.glob("*.torn-*")}
-    assert asides == {"n-000002": b"first torn line", "000002-2": b"second"}
+    assert asides == {"n-000002": b"first torn line", "n-000003": b"second"}
+    repaired = [item for item in journal.read(ids.session) if isinstance(item, Entry)][1:3]
+    assert [(item.fields["set_aside"][-1], item.fields["torn_bytes"]) for item in repaired] == [
+        ("2", 15),
+        ("3", 6),
+    ]
+    assert journal.verify(ids.session).ok
+
+
+def test_a_report_that_was_torn_itself_leaves_no_copy_untold(
+    journal: Journal, ids: SimpleNamespace
+) -> None:
+    """Killed in the midst of report after report: each copy is told of by the line of its number.
+
+    The second kill strikes between two reports that the same repair had to make.
+    """
+    journal.write(SessionRenamed(session_id=ids.session))
+    path = journal.path_for(ids.session)
+    with path.open("ab") as file:
+        file.write(b"torn line")
+    for cut in (100, 500):
+        journal.write(SessionRenamed(session_id=ids.session))
+        reported = path.stat().st_size - path.read_bytes().rfind(b"\n", 0, -1) - 1
+        os.truncate(path, path.stat().st_size - reported - cut)
+    head = journal.write(SessionRenamed(session_id=ids.session))
+    assert head is not None
+    entries = [item for item in journal.read(ids.session) if isinstance(item, Entry)]
+    asides = {aside.name: len(aside.read_bytes()) for aside in journal.directory.glob("*.torn-*")}
+    told = [item for item in entries if item.event == "journal.repaired"]
+    assert {item.fields["set_aside"]: item.fields["torn_bytes"] for item in told} == asides
+    assert [int(item.fields["set_aside"][-6:]) for item in told] == [item.seq for item in told]
+    assert len(told) == len(asides) == 3
+    assert _events(list(journal.read(ids.session)))[1:] == [
+        *["journal.repaired"] * 3,
+        "session.renamed",
+    ]
     assert journal.verify(ids.session).ok
 
 

@@ -15,8 +15,17 @@ from run_journal import Entry, Journal, StoreOpened, Uninterrupted
 from run_journal.sink import Sink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import SimpleNamespace
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background of a shell that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_just_after_the_lock_is_taken_costs_no_later_line(

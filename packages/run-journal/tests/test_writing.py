@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -217,21 +219,104 @@ def test_a_newer_format_is_not_written_to(journal: Journal, ids: SimpleNamespace
     assert "Upgrade" in finding.hint
 
 
-def _descriptor_count() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
+def _open_count(directory: Path) -> int:
+    """Return how many descriptors of this process belong to files of *directory*."""
+    files = {(status.st_dev, status.st_ino) for status in map(os.stat, directory.iterdir())}
+    count = 0
+    for number in Path("/dev/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that listed them is gone
+            status = os.fstat(int(number.name))
+            count += (status.st_dev, status.st_ino) in files
+    return count
 
 
 def test_only_so_many_files_are_open(directory: Path, ids: SimpleNamespace) -> None:
     """The least recently used is closed first; a file that comes back goes on where it was."""
     sessions = [id_of(f"019b7d2e-0000-7000-8000-{n:012x}") for n in range(40)]
     with Journal(directory, workspace_id=ids.workspace, max_open_files=3) as journal:
-        before = _descriptor_count()
         for _ in range(3):
             for session in sessions:
                 assert journal.write(SessionRenamed(session_id=session)) is not None
-        assert _descriptor_count() <= before + 3
+        assert _open_count(directory) == 3
         assert all(journal.verify(session).head.seq == 3 for session in sessions)
-    assert _descriptor_count() == before
+    assert _open_count(directory) == 0
+
+
+MANY = """
+import os, pathlib, resource, select, sys, run_journal
+root, workspace_id, soft, count = sys.argv[1:]
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), hard))
+journal = run_journal.Journal(pathlib.Path(root) / "logs", workspace_id=workspace_id)
+sessions = [run_journal.id_of(f"019b7d2e-0000-7000-8000-{n:012x}") for n in range(1200)]
+event_of = run_journal.SessionRenamed
+
+def numbers():
+    files = {os.stat(path).st_ino for path in journal.directory.iterdir()}
+    for name in os.listdir("/dev/fd"):
+        try:
+            if os.fstat(int(name)).st_ino in files:
+                yield int(name)
+        except OSError:
+            pass
+
+for session in sessions[: int(count)]:
+    assert journal.write(event_of(session_id=session)), session
+"""
+
+
+def _run_with_limit(
+    tmp_path: Path, ids: SimpleNamespace, soft: int, then: str, *, count: int = 1200
+) -> None:
+    """Let a program that may open *soft* files write to *count* journals, and then do the rest."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < soft:
+        pytest.skip(f"this system lets nobody open {soft} files")
+    arguments = [sys.executable, "-c", MANY + then, tmp_path, ids.workspace, str(soft), str(count)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_quarter_of_what_a_process_may_open_stays_open(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """The program has the rest to itself."""
+    _run_with_limit(tmp_path, ids, 200, "assert len(list(numbers())) == 50")
+
+
+def test_many_open_files_leave_the_program_the_numbers_that_it_can_wait_for(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """`select` refuses a descriptor above 1,023, so a thousand of ours must not take those."""
+    then = (
+        "assert len(list(numbers())) == 1024\n"
+        "assert min(numbers()) >= 1024\n"
+        "own, _ = os.pipe()\n"
+        "assert select.select([own], [], [], 0) == ([], [], [])\n"
+        "assert not any(os.get_inheritable(number) for number in numbers())\n"
+    )
+    _run_with_limit(tmp_path, ids, 4096, then)
+
+
+def test_a_program_that_has_used_up_its_descriptors_loses_no_line(
+    tmp_path: Path, ids: SimpleNamespace
+) -> None:
+    """Half of the journal's are given up for the next file, and not taken again."""
+    then = (
+        "others = []\n"
+        "while True:\n"
+        "    try:\n"
+        "        others.append(os.open(root, os.O_RDONLY))\n"
+        "    except OSError:\n"
+        "        break\n"
+        "for session in sessions:\n"
+        "    assert journal.write(event_of(session_id=session)), session\n"
+        "assert journal.failed_count == 0\n"
+        "assert len(list(numbers())) == 15\n"
+        "assert [journal.verify(one).head.seq for one in sessions[29:31]] == [2, 1]\n"
+    )
+    _run_with_limit(tmp_path, ids, 200, then, count=30)
 
 
 def test_a_file_that_was_closed_to_make_room_is_looked_at_anew_when_it_is_another(
@@ -318,6 +403,8 @@ def test_a_journal_wants_a_workspace_and_at_least_one_open_file(tmp_path: Path) 
     """Wrong arguments are errors at once, not failed lines later."""
     with pytest.raises(EventInvalid, match="workspace_id"):
         Journal(tmp_path, workspace_id="mine")
+    with Journal(tmp_path, workspace_id="0b130872-b0ac-414d-b8a9-10386c0258cd") as journal:
+        assert journal.workspace_id == id_of("0b130872-b0ac-414d-b8a9-10386c0258cd")
     with pytest.raises(ValueError, match="max_open_files"):
         Journal(tmp_path, workspace_id="0b130872-b0ac-414d-b8a9-10386c0258cd", max_open_files=0)
 

@@ -71,6 +71,10 @@ from run_journal.reader import (
     follow,
     read,
 )
+from run_journal.redact import (
+    forms_of,
+    key_shapes,
+)
 from run_journal.schema import (
     line_schema,
 )
@@ -153,8 +157,10 @@ __all__ = [
     "WorkspaceDecided",
     "WorkspaceVerdict",
     "follow",
+    "forms_of",
     "id_of",
     "identifier_of",
+    "key_shapes",
     "line_schema",
     "name_of",
     "read",

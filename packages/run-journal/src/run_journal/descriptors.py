@@ -3,15 +3,20 @@
 Owns how a file comes to exist and which descriptors live. Invariant: a descriptor handed out
 belongs to a regular file that was opened by its own name (no symlink is followed), was not
 waited for (a FIFO cannot hang us), is closed on exec, and is 0600 in a directory that, if made
-here, was 0700 from its first moment. At most `max_open` are open; the least recently used one is
-closed first. One that others closed is neither used nor closed: its number may be another file's.
+here, was 0700 from its first moment. At most `max_open` are open, fewer after the process ran out
+of descriptors; the least recently used one is closed first. Where that may be many, they have
+numbers that `select` has no use for. One that others closed is neither used nor closed: its number
+may be another file's.
 
 Must not: lock, read or write. Not thread-safe: `Sink` calls it under its own lock.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import resource
 import stat
 from collections import OrderedDict
 from contextlib import suppress
@@ -22,9 +27,19 @@ from run_journal.lines import EMPTY
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
+TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 MAX_REMEMBERED = 4096  # closed files, some hundred bytes each
 
+_MOST_OPEN = 1024
+_MANY_OPEN = 256
+_FIRST_ABOVE_SELECT = 1024
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def usual_max_open() -> int:
+    """Return how many files may stay open: a quarter of what this process may, 1,024 at most."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(soft // 4, _MOST_OPEN))
 
 
 def make_directory(directory: Path) -> None:
@@ -98,6 +113,19 @@ def open_for_append(path_text: str, *, create: bool) -> OpenFile:
         raise
 
 
+def _out_of_the_way(fd: int) -> int:
+    """Return another number for *fd*, or itself where there is none.
+
+    `select` takes no descriptor above 1,023, and the program that we are part of may use it.
+    """
+    try:
+        above = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_ABOVE_SELECT)
+    except OSError:
+        return fd
+    os.close(fd)
+    return above
+
+
 def _identity_of_private_file(fd: int, path_text: str) -> tuple[int, int]:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
@@ -133,18 +161,35 @@ class Descriptors:
             self._open.move_to_end(file_name)
             return file
         self._open.pop(file_name, None)
-        while len(self._open) >= self._max_open:
-            name, oldest = self._open.popitem(last=False)
-            oldest.close()
-            self._closed[name] = oldest
-        while len(self._closed) > MAX_REMEMBERED:
-            self._closed.popitem(last=False)
-        file = open_for_append(f"{self._directory_text}{os.sep}{file_name}", create=True)
+        self._keep_at_most(self._max_open - 1)
+        try:
+            file = self._opened(file_name)
+        except OSError as error:
+            if error.errno not in TOO_MANY_OPEN or not self._open:
+                raise
+            # The program needs its descriptors for something else, so never as many again.
+            self._max_open = max(1, len(self._open) // 2)
+            self._keep_at_most(self._max_open - 1)
+            file = self._opened(file_name)
         before = self._closed.pop(file_name, None)
         if before is not None and before.identity == file.identity:
             file.size, file.head = before.size, before.head
         self._open[file_name] = file
         return file
+
+    def _opened(self, file_name: str) -> OpenFile:
+        file = open_for_append(f"{self._directory_text}{os.sep}{file_name}", create=True)
+        if self._max_open > _MANY_OPEN:
+            file.fd = _out_of_the_way(file.fd)
+        return file
+
+    def _keep_at_most(self, count: int) -> None:
+        while len(self._open) > count:
+            name, oldest = self._open.popitem(last=False)
+            oldest.close()
+            self._closed[name] = oldest
+        while len(self._closed) > MAX_REMEMBERED:
+            self._closed.popitem(last=False)
 
     def drop(self, file_name: str) -> None:
         """Close *file_name*, if it is open, and forget it."""

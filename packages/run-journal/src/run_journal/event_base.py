@@ -23,22 +23,13 @@ _COMMON = frozenset({"session_id", "run_id", "phase"})
 
 
 @cache
-def _rules_of(cls: type[Event]) -> tuple[tuple[str, Rule, bool], ...]:
+def _rules_of(cls: Any) -> tuple[tuple[str, Rule, bool], ...]:
     return tuple((f.name, f.metadata["rule"], f.default is None) for f in fields(cls))
-
-
-@cache
-def _fact_names(cls: type[Event]) -> tuple[str, ...]:
-    return tuple(name for name, _, _ in _rules_of(_hashable(cls)) if name not in _COMMON)
-
-
-def _hashable(cls: type[Event]) -> Any:
-    return cls  # mypy takes a class whose instances define __hash__ for unhashable
 
 
 def fact_names(cls: type[Event]) -> tuple[str, ...]:
     """Return the names of the fields that an event adds to the members that all lines have."""
-    return _fact_names(_hashable(cls))
+    return tuple(one.name for one in fields(cls) if one.name not in _COMMON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +45,8 @@ class Event:
 
     def __post_init__(self) -> None:
         """Check every field by its rule and keep the cleaned value."""
-        for name, rule, optional in self._rules():
+        cls: Any = type(self)  # mypy takes it for unhashable
+        for name, rule, optional in _rules_of(cls):
             value = getattr(self, name)
             if value is None and optional:
                 continue
@@ -71,13 +63,6 @@ class Event:
     def name(self) -> EventName:
         """The event's name as it stands in the line."""
         return self.EVENT
-
-    def facts(self) -> dict[str, object]:
-        """Return what this event adds to the members that all lines have, in the line's order."""
-        return {name: getattr(self, name) for name in fact_names(type(self))}
-
-    def _rules(self) -> tuple[tuple[str, Rule, bool], ...]:
-        return _rules_of(_hashable(type(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

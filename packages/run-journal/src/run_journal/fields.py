@@ -53,13 +53,13 @@ class RuleBroken(Exception):
 
 def _id(value: object) -> Id:
     if is_id(value):
-        return Id(plain(value))
+        return plain(value)
     raise RuleBroken(ID_RULE)
 
 
 def _identifier(value: object) -> Identifier:
     if is_identifier(value):
-        return Identifier(plain(value))
+        return plain(value)
     raise RuleBroken(IDENTIFIER_RULE)
 
 
@@ -108,6 +108,8 @@ def one_of(words: type[StrEnum]) -> Metadata:
     """Rule: a member of *words*, or the exact text of one, which becomes the member."""
 
     def member(value: object) -> StrEnum:
+        if type(value) is words:
+            return value
         if isinstance(value, str):
             try:
                 return words(value)

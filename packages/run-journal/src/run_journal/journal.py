@@ -22,7 +22,7 @@ from run_journal.errors import EventInvalid, JournalUnavailable, RunJournalError
 from run_journal.events import EVENT_CLASSES, JournalRepaired, RedactionTripped, SessionDeleted
 from run_journal.file_names import file_name_of
 from run_journal.lines import Head, body_of
-from run_journal.names import ID_RULE, identifier_of, is_id
+from run_journal.names import ID_RULE, id_of, identifier_of, is_id
 from run_journal.reader import Damage, Entry, follow, read
 from run_journal.redact import Guard
 from run_journal.uninterrupted import Uninterrupted
@@ -44,6 +44,8 @@ def _utc_now() -> datetime:
 class Journal:
     """The journal of one workspace in *directory*, which is made (0700) when it is missing.
 
+    `workspace_id` is a text that `id_of` takes; any other raises `EventInvalid`.
+
     `secrets` is called for every line and returns the keys that are live now; a line in which
     one shows is replaced by `redaction.tripped`. `clock` returns aware datetimes.
 
@@ -52,8 +54,9 @@ class Journal:
 
     Threads may share a journal. So may processes share a directory, each with its own object; a
     forked child may go on with its parent's, it opens its own descriptors. Nothing is pending
-    between calls, so cancellation and `close` lose nothing. At most `max_open_files` are open.
-    Raises `JournalUnavailable` on a system without `flock`, such as Windows.
+    between calls, so cancellation and `close` lose nothing. At most *max_open_files* stay open, by
+    default a quarter of what the process may open and at most 1,024; fewer when that runs out of
+    descriptors. Raises `JournalUnavailable` on a system without `flock`, such as Windows.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class Journal:
         workspace_id: str,
         secrets: Callable[[], Iterable[str]] = tuple,
         clock: Callable[[], datetime] = _utc_now,
-        max_open_files: int = 16,
+        max_open_files: int | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
         if find_spec("fcntl") is None:
@@ -78,10 +81,10 @@ class Journal:
 
         if not is_id(workspace_id):
             raise EventInvalid(event="Journal", field="workspace_id", rule=ID_RULE)
-        if max_open_files < 1:
+        if max_open_files is not None and max_open_files < 1:
             raise ValueError("max_open_files must be at least 1: a line needs an open file.")
         self.directory = Path(directory)
-        self.workspace_id = workspace_id
+        self.workspace_id = id_of(workspace_id)
         self._clock = clock
         self._guard = Guard(secrets)
         self._sink = Sink(

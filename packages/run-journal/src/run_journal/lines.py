@@ -15,21 +15,27 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from run_journal.errors import EventInvalid
+from run_journal.event_base import fact_names
 from run_journal.events import SessionDeleted
 from run_journal.failures import CollapsedFrames, Frame
 from run_journal.fields import MAX_INTEGER
 
 if TYPE_CHECKING:
     from run_journal.event_base import Event
+    from run_journal.names import Id
 
 FORMAT_VERSION = 1
 GENESIS = "0" * 64
 MAX_LINE_BYTES = 4096
 DELETED_SESSION_ID = "deleted_session_id"
 
+_COMMON_MEMBERS = ("ts", "event", "workspace_id", "session_id", "run_id", "phase", "duration_ms")
+_TIMESTAMP = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 _CHAIN_OPENING = b',"chain":"'
 _CHAIN_LENGTH = len(_CHAIN_OPENING) + 64 + len(b'"}')
 _SEALED = re.compile(rb'\{"v":(\d{1,9}),"seq":(\d{1,18}),[^\n]*,"chain":"([0-9a-f]{64})"\}')
@@ -56,12 +62,17 @@ class Sealed:
 
 def timestamp(moment: datetime) -> str:
     """Return *moment* as fixed-width UTC text: `2026-01-02T03:04:05.000006Z`."""
-    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return in_utc.isoformat(timespec="microseconds")[:26] + "Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    # `isoformat` takes twice as long.
+    return _TIMESTAMP % (
+        *(moment.year, moment.month, moment.day),
+        *(moment.hour, moment.minute, moment.second, moment.microsecond),
+    )
 
 
 def body_of(
-    event: Event, *, moment: datetime, workspace_id: str, duration_ms: int | None = None
+    event: Event, *, moment: datetime, workspace_id: Id, duration_ms: int | None = None
 ) -> str:
     """Return the JSON object of *event* without `v`, `seq` and `chain`, which the file decides."""
     if duration_ms is not None and not (
@@ -72,21 +83,36 @@ def body_of(
             field="duration_ms",
             rule="an integer from 0 to 2**63-1, or None",
         )
+    cls: Any = type(event)  # mypy takes it for unhashable
+    template, fetch = _plan_of(cls)
+    name, phase, *facts = fetch(event)
     session_id = getattr(event, "session_id", None)
-    deleted = isinstance(event, SessionDeleted)
-    members: dict[str, object] = {
-        "ts": timestamp(moment),
-        "event": event.name,
-        "workspace_id": workspace_id,
-        "session_id": None if deleted else session_id,
-        "run_id": getattr(event, "run_id", None),
-        "phase": event.phase,
-        "duration_ms": duration_ms,
-    }
-    if deleted:
-        members[DELETED_SESSION_ID] = session_id
-    members |= event.facts()
-    return _to_json(members)
+    run_id = getattr(event, "run_id", None)
+    about = (None, run_id) if cls is SessionDeleted else (session_id, run_id)
+    if cls is SessionDeleted:
+        facts.insert(0, session_id)
+    values = (timestamp(moment), name, workspace_id, *about, phase, duration_ms, *facts)
+    # To make the JSON of one dict takes twice as long, and most values are one of these three.
+    texts = [
+        value
+        if type(value) is int
+        else "null"
+        if value is None
+        else _text(value)
+        if isinstance(value, str)
+        else _to_json(value)
+        for value in values
+    ]
+    return template % tuple(texts)
+
+
+@cache
+def _plan_of(cls: Any) -> tuple[str, attrgetter[tuple[Any, ...]]]:
+    """Return the JSON of an event of *cls* with a `%s` a value, and what gets its own values."""
+    facts = fact_names(cls)
+    names = [*_COMMON_MEMBERS, *([DELETED_SESSION_ID] if cls is SessionDeleted else []), *facts]
+    members = ",".join(f'"{name}":%s' for name in names)
+    return f"{{{members}}}", attrgetter("name", "phase", *facts)
 
 
 def seal(body: bytes, *, after: Head) -> tuple[bytes, Head]:
@@ -122,6 +148,7 @@ def _plain(item: object) -> object:
             raise TypeError(f"{type(item).__name__} has no place in a journal line")
 
 
+_text = json.encoder.encode_basestring_ascii
 _to_json = json.JSONEncoder(
     ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain
 ).encode

@@ -10,13 +10,14 @@ Source: redaction by construction (the journal's README, "What can be in a line"
 from __future__ import annotations
 
 import re
-from typing import NewType, TypeGuard
+from typing import NewType, TypeGuard, TypeVar, cast
 
 from run_journal.errors import EventInvalid
 
 Id = NewType("Id", str)
 Name = NewType("Name", str)
 Identifier = NewType("Identifier", str)
+_Text = TypeVar("_Text", bound=str)
 
 INVALID_NAME = Name("<invalid>")
 ID_RULE = "a UUID in canonical lower-case text"
@@ -36,20 +37,24 @@ def is_identifier(value: object) -> TypeGuard[Identifier]:
     return isinstance(value, str) and IDENTIFIER_SHAPE.fullmatch(value) is not None
 
 
+def _is_name(value: object) -> TypeGuard[Name]:
+    return isinstance(value, str) and IDENTIFIER_SHAPE.fullmatch(value) is not None
+
+
 def id_of(text: str) -> Id:
     """Return *text* as the id of a session, a run or a workspace.
 
     Raises `EventInvalid` for what is no UUID in canonical text: 36 lower-case characters.
     """
     if is_id(text):
-        return Id(plain(text))
+        return plain(text)
     raise EventInvalid(event="id_of", field="text", rule=ID_RULE)
 
 
 def identifier_of(text: str) -> Identifier:
     """Return *text* as an identifier. Raises `EventInvalid` for what is none."""
     if is_identifier(text):
-        return Identifier(plain(text))
+        return plain(text)
     raise EventInvalid(event="identifier_of", field="text", rule=IDENTIFIER_RULE)
 
 
@@ -58,9 +63,9 @@ def name_of(text: object) -> Name:
 
     Raises nothing: a model can invent a tool name that is the user's text.
     """
-    return Name(plain(text)) if is_identifier(text) else INVALID_NAME
+    return plain(text) if _is_name(text) else INVALID_NAME
 
 
-def plain(text: str) -> str:
+def plain(text: _Text) -> _Text:
     """Return *text* without the ways of a subclass, which could say something else later."""
-    return text if type(text) is str else str.__str__(text)
+    return text if type(text) is str else cast("_Text", str.__str__(text))

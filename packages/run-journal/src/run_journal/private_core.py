@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def make_logger(sink: Callable[[loguru.Message], None]) -> loguru.Logger:
     """Return a logger whose only handler is *sink*, called in the writing thread.
 
-    The sink gets the message and one newline. What it raises reaches the caller: nothing is
-    printed. loguru keeps one thread at a time in the sink and lets no fork happen inside it.
+    The sink gets the message as it is, without a line end. What it raises reaches the caller:
+    nothing is printed. loguru keeps one thread at a time in the sink and lets no fork happen
+    inside it.
     """
     make_core = cast("Callable[[], object]", Core)
     make = cast("Callable[..., loguru.Logger]", Logger)
@@ -34,7 +35,7 @@ def make_logger(sink: Callable[[loguru.Message], None]) -> loguru.Logger:
         record=False,
         lazy=False,
         colors=False,
-        raw=False,
+        raw=True,
         capture=True,
         patchers=[],
         extra={},

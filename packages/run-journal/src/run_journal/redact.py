@@ -25,56 +25,65 @@ if TYPE_CHECKING:
 
 MIN_SECRET_LENGTH = 8
 
-# Shapes of keys by a text that each of them contains. They are looked for only where that text
-# occurs, so a clean line costs one plain search for each row; a letter that is rare in lines is
-# the cheapest of all.
+# Shapes of keys by an expression that each of them contains a match of. They are looked for only
+# where that occurs, so a clean line costs one plain search for each row: one letter, or one that
+# few words of a line have and little behind it.
 _SHAPES: dict[str, tuple[str, ...]] = {
-    "k-": (r"c?sk-[a-z0-9_-]{20,}",),
-    "k_": (
+    r"k(?:[-_]|ey-1|ia|r_)": (
+        r"c?sk-[a-z0-9_-]{20,}",
         r"sk_(?:live|test)_[a-z0-9]{16,}",
         r"rk_(?:live|test)_[a-z0-9]{16,}",
         r"gsk_[a-z0-9]{20,}",
-    ),
-    "sec_": (r"whsec_[a-z0-9]{16,}",),
-    "gh": (r"gh[pousr]_[a-z0-9]{20,}",),
-    "pat": (
-        r"github_pat_[a-z0-9_]{20,}",
-        r"glpat-[a-z0-9_-]{16,}",
-        r"shpat_[a-f0-9]{30,}",
+        r"age-secret-key-1[a-z0-9]{20,}",
+        r"akia[a-z0-9]{16}(?![a-z0-9])",
         r"dckr_pat_[a-z0-9_-]{20,}",
     ),
-    "ia": (r"akia[a-z0-9]{16}(?![a-z0-9])", r"asia[a-z0-9]{16}(?![a-z0-9])"),
-    "aiza": (r"aiza[a-z0-9_-]{30,}",),
-    "ya29.": (r"ya29\.[a-z0-9_-]{16,}",),
-    "x": (
+    r"h(?:[pousrf]_|ub_|sec_|pat_|vs\.)": (
+        r"gh[pousr]_[a-z0-9]{20,}",
+        r"hf_[a-z0-9]{20,}",
+        r"github_pat_[a-z0-9_]{20,}",
+        r"whsec_[a-z0-9]{16,}",
+        r"shpat_[a-f0-9]{30,}",
+        r"hvs\.[a-z0-9_-]{20,}",
+    ),
+    r"p(?:at-|i-|m_)": (
+        r"glpat-[a-z0-9_-]{16,}",
+        r"pypi-[a-z0-9_-]{30,}",
+        r"nvapi-[a-z0-9_-]{30,}",
+        r"npm_[a-z0-9]{30,}",
+    ),
+    r"i(?:a|za)": (r"asia[a-z0-9]{16}(?![a-z0-9])", r"aiza[a-z0-9_-]{30,}"),
+    r"v(?:1_|ly-)": (r"do[opr]_v1_[a-f0-9]{30,}", r"tvly-[a-z0-9_-]{20,}"),
+    r"g(?:\.|in)": (r"sg\.[a-z0-9_-]{16,}\.[a-z0-9_-]{16,}", r"-----begin"),
+    r"x": (
         r"xox[a-z]-[a-z0-9-]{10,}",
         r"xapp-[a-z0-9-]{10,}",
         r"xai-[a-z0-9]{20,}",
         r"xkeysib-[a-f0-9]{30,}",
         r"pplx-[a-z0-9]{20,}",
     ),
-    "hf_": (r"hf_[a-z0-9]{20,}",),
-    "r8_": (r"r8_[a-z0-9]{20,}",),
-    "npm_": (r"npm_[a-z0-9]{30,}",),
-    "pi-": (r"pypi-[a-z0-9_-]{30,}", r"nvapi-[a-z0-9_-]{30,}"),
-    "_v1_": (r"do[opr]_v1_[a-f0-9]{30,}",),
-    "tvly-": (r"tvly-[a-z0-9_-]{20,}",),
-    "hvs.": (r"hvs\.[a-z0-9_-]{20,}",),
-    "sg.": (r"sg\.[a-z0-9_-]{16,}\.[a-z0-9_-]{16,}",),
-    "age-": (r"age-secret-key-1[a-z0-9]{20,}",),
-    "j": (r"eyj[a-z0-9_-]{8,}\.eyj[a-z0-9_-]{8,}",),
-    "-----": (r"-----begin",),
-    "bearer": (r"bearer[\s:/.-]+[a-z0-9._-]{8,}",),
+    r"j": (r"eyj[a-z0-9_-]{8,}\.eyj[a-z0-9_-]{8,}",),
+    r"ya29": (r"ya29\.[a-z0-9_-]{16,}",),
+    r"8_": (r"r8_[a-z0-9]{20,}",),
+    r"bearer": (r"bearer[\s:/.-]+[a-z0-9._-]{8,}",),
 }
+# Those with a percent sign, which hardly a line has, and the others.
+_Forms = tuple[tuple[str, ...], tuple[str, ...]]
+
 # No word border: `_` counts as a letter there, and a key may stand behind one.
 _COMPILED = tuple(
-    (telltale, re.compile(f"(?<![a-z0-9])(?:{'|'.join(shapes)})"))
+    (re.compile(telltale).search, re.compile(f"(?<![a-z0-9])(?:{'|'.join(shapes)})"))
     for telltale, shapes in _SHAPES.items()
 )
 
 
+def key_shapes() -> tuple[str, ...]:
+    """Return the shapes of well-known keys, as regular expressions for lower-case text."""
+    return tuple(shape for shapes in _SHAPES.values() for shape in shapes)
+
+
 def forms_of(secret: str) -> tuple[str, ...]:
-    """Return the lower-case texts by which *secret* would show in a line; empty if too short."""
+    """Return the case-folded texts by which *secret* would show in a line; empty if too short."""
     if len(secret) < MIN_SECRET_LENGTH:
         return ()
     raw = secret.encode("utf-8", "surrogatepass")
@@ -88,9 +97,9 @@ def forms_of(secret: str) -> tuple[str, ...]:
         raw.hex(),
         *_base64_cores(raw),
     }
-    lowered = {form.lower() for form in forms}
+    folded = {form.casefold() for form in forms}
     # A form that contains another one cannot occur without it.
-    return tuple(sorted(f for f in lowered if not any(o != f and o in f for o in lowered)))
+    return tuple(sorted(f for f in folded if not any(o != f and o in f for o in folded)))
 
 
 class Guard:
@@ -103,24 +112,27 @@ class Guard:
 
     def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
         self._secrets = secrets
-        self._known: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._known: tuple[tuple[str, ...], _Forms] = ((), ((), ()))
 
     def reason_against(self, body: str) -> TripReason | None:
         """Return why *body* must not be written, or None."""
-        lowered = body.lower()
-        for form in self._forms():
-            if form in lowered:
+        folded = body.casefold()  # `lower` makes another letter of a Greek one at a word's end
+        quoted, others = self._forms()
+        for form in (*others, *quoted) if "%" in folded else others:
+            if form in folded:
                 return TripReason.LIVE_KEY
-        for telltale, shape in _COMPILED:
-            if telltale in lowered and shape.search(lowered):
+        for find_telltale, shape in _COMPILED:
+            if find_telltale(folded) and shape.search(folded):
                 return TripReason.KEY_SHAPE
         return None
 
-    def _forms(self) -> tuple[str, ...]:
+    def _forms(self) -> _Forms:
         secrets = tuple(self._secrets())
         known, forms = self._known
         if secrets != known:
-            forms = tuple(form for secret in secrets for form in forms_of(secret))
+            every = [form for secret in secrets for form in forms_of(secret)]
+            quoted = tuple(form for form in every if "%" in form)
+            forms = quoted, tuple(form for form in every if "%" not in form)
             self._known = (secrets, forms)
         return forms
 

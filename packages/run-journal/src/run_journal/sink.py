@@ -17,7 +17,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from run_journal.delivery import DELIVERY_KEY
-from run_journal.descriptors import Descriptors, open_for_append
+from run_journal.descriptors import (
+    TOO_MANY_OPEN,
+    Descriptors,
+    open_for_append,
+    usual_max_open,
+)
 from run_journal.errors import JournalBusy, JournalMissing, JournalUnavailable
 from run_journal.file_lock import lock, unlock
 from run_journal.file_names import TORN_INFIX
@@ -65,10 +70,15 @@ class Sink:
     """Routes lines to the files of one directory. `repaired_count` counts tails set aside."""
 
     def __init__(
-        self, directory: Path, *, max_open: int, lock_timeout_s: float, repair_body: RepairBody
+        self,
+        directory: Path,
+        *,
+        max_open: int | None,
+        lock_timeout_s: float,
+        repair_body: RepairBody,
     ) -> None:
         self._directory = directory
-        self._max_open = max_open
+        self._max_open = usual_max_open() if max_open is None else max_open
         self._lock_timeout_s = lock_timeout_s
         self._repair_body = repair_body
         self._processes: dict[int, _Process] = {}
@@ -80,7 +90,7 @@ class Sink:
         Raises `OSError`, `JournalUnavailable` or `JournalBusy` when it could not.
         """
         delivery: Delivery = message.record["extra"][DELIVERY_KEY]
-        body = message[:-1].encode("ascii")
+        body = message.encode("ascii")
         process = self._entered()
         was_in_use = process.in_use
         try:
@@ -169,7 +179,9 @@ class Sink:
         except JournalMissing:
             self._remove_set_aside(path)
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno in TOO_MANY_OPEN:
+                raise
             # A symlink, a FIFO or a directory: there is no journal to lock.
             path.unlink()
             self._remove_set_aside(path)
@@ -218,12 +230,14 @@ class Sink:
                 reason="its end is torn, and the file has another name, where it may be wanted",
                 hint="Put a copy of it in its place; the next event repairs that.",
             )
-        name = set_aside(file, start=tail.end, end=size, seq=tail.head.seq + 1)
-        report = self._repair_body(session_id, size - tail.end, name).encode("ascii")
-        line, head = seal(report, after=tail.head)
-        overwrite_tail(file, line, start=tail.end)
+        head, reports = tail.head, b""
+        for aside in set_aside(file, start=tail.end, end=size, seq=head.seq + 1):
+            body = self._repair_body(session_id, aside.byte_count, aside.name)
+            line, head = seal(body.encode("ascii"), after=head)
+            reports += line
+        overwrite_tail(file, reports, start=tail.end)
         self.repaired_count += 1
-        return head, tail.end + len(line)
+        return head, tail.end + len(reports)
 
 
 def _size_under_its_name(file: OpenFile) -> int:

@@ -1,9 +1,10 @@
 """The end of a journal file: where the next line goes, and what to do with a torn one.
 
 Owns finding the last good line and setting a torn tail aside. Invariant: bytes behind the last
-newline are never glued to a new line and never thrown away; complete lines, good or damaged, are
-never changed. The caller holds the file's lock, so what lies behind the last newline was left by
-a writer that died or met a full disk.
+newline are never glued to a new line and never thrown away; what is set aside is reported, each
+file by the line whose number it bears; complete lines, good or damaged, are never changed. The
+caller holds the file's lock, so what lies behind the last newline was left by a writer that died
+or met a full disk.
 
 Source: a single `write` is not safe against `kill -9`: part of the line may be on disk.
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _COPY_BYTES = 65536
 _ASIDE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_MAX_NAMES = 100
+_MAX_UNTOLD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,26 @@ def _last_good(window: bytes, end: int, *, whole: bool, path: Path) -> Head | No
     return EMPTY if whole else None
 
 
-def set_aside(file: OpenFile, *, start: int, end: int, seq: int) -> str:
-    """Copy the bytes from *start* to *end* to a file beside *file*; return that file's name.
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A torn end that stands in a file of its own, beside the journal."""
 
-    The name holds *seq*, the number of the line that will report it, so a repair that was killed
-    half-way is finished in the same file. Other bytes under that name are left alone, and the
-    copy gets the next name.
+    name: str
+    byte_count: int
+
+
+def set_aside(file: OpenFile, *, start: int, end: int, seq: int) -> list[SetAside]:
+    """Copy the bytes from *start* to *end* to a file beside *file*; return what is to be reported.
+
+    The name holds the number of the line that reports the file, from *seq* on, so a copy that was
+    killed half-way is finished in the same file. Other bytes under that name belong to a repair
+    that was killed in the midst of its report, which is a torn end now, or to a line that somebody
+    cut off: nobody is told of them any more. They are left alone and returned first, and the copy
+    gets the number after theirs.
     """
-    for number in range(1, _MAX_NAMES):
-        again = f"-{number}" if number > 1 else ""
-        name = f"{file.path.name}{TORN_INFIX}{seq:06d}{again}"
+    untold: list[SetAside] = []
+    for number in range(seq, seq + _MAX_UNTOLD):
+        name = f"{file.path.name}{TORN_INFIX}{number:06d}"
         aside = os.open(file.path.with_name(name), _ASIDE, FILE_MODE)
         try:
             if _begins_alike(aside, file.fd, start, end):
@@ -93,12 +104,13 @@ def set_aside(file: OpenFile, *, start: int, end: int, seq: int) -> str:
                 os.ftruncate(aside, 0)
                 for block in _blocks(file.fd, start, end):
                     _write_all(aside, block)
-                return name
+                return [*untold, SetAside(name, end - start)]
+            untold.append(SetAside(name, os.fstat(aside).st_size))
         finally:
             os.close(aside)
     raise JournalUnavailable(
         file.path,
-        reason="too many torn lines of one number were set aside",
+        reason="too many torn lines were set aside and never reported",
         hint="Something cuts this journal again and again: look for it, move the copies away.",
     )
 
@@ -123,11 +135,11 @@ def _blocks(fd: int, start: int, end: int) -> Iterator[bytes]:
         start += len(block)
 
 
-def overwrite_tail(file: OpenFile, line: bytes, *, start: int) -> None:
-    """Put *line* in the place of everything from *start* on.
+def overwrite_tail(file: OpenFile, lines: bytes, *, start: int) -> None:
+    """Put *lines* in the place of everything from *start* on.
 
-    First the line, then the cut: a kill in between leaves a reported repair and a shorter torn
-    tail, never a repair that nobody was told of.
+    First the lines, then the cut: a kill in between leaves a reported repair and a shorter torn
+    tail. A kill inside a line leaves a torn one, whose repair reports this one's copy as well.
     """
     fd = file.fd
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -135,10 +147,10 @@ def overwrite_tail(file: OpenFile, line: bytes, *, start: int) -> None:
     fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_APPEND)
     try:
         os.lseek(fd, start, os.SEEK_SET)
-        _write_all(fd, line)
+        _write_all(fd, lines)
     finally:
         fcntl.fcntl(fd, fcntl.F_SETFL, flags)
-    os.ftruncate(fd, start + len(line))
+    os.ftruncate(fd, start + len(lines))
 
 
 def _write_all(fd: int, data: bytes) -> None:
