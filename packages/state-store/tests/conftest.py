@@ -63,6 +63,7 @@ class Program(subprocess.Popen[str]):
 
 STRANGER = 65534
 BECOME_STRANGER = f"""
+import unicodedata  # now: a stranger may have no way to the interpreter's own directories
 if os.getuid() == 0:
     os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER})
 """

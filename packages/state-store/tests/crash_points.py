@@ -14,11 +14,13 @@ with the code under test, so what must hold of any recovered store is asked on i
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +30,15 @@ from state_store import NewMessage, NewSession, SqliteStore, ToolCall, Usage
 from state_store.testing.children import Children, Listen, Say
 from state_store.testing.effects import Effects, Program, die_at, effects_of
 from state_store.testing.sqlite_engine import WORKSPACE_ID
+from state_store.testing.turns import assistant, source, source_messages, user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from state_store.testing.address import StoreAddress
 
-SESSION, DELETED, LAST = (f"00000000-0000-7000-8000-00000000000{n}" for n in range(3))
-RUNS = tuple(f"00000000-0000-7000-8000-00000000001{n}" for n in range(4))
+SESSION, DELETED, LAST, IMPORTED = (f"00000000-0000-7000-8000-00000000000{n}" for n in range(4))
+RUNS = tuple(f"00000000-0000-7000-8000-00000000001{n}" for n in range(5))
 USAGE = Usage(input_tokens=2, output_tokens=1)
 
 
@@ -122,6 +125,33 @@ class Life:
         """Commit the failure."""
         self.store.fail_run(run_id, "provider.error", usage=USAGE)
 
+    def fork(self, session_id: str) -> None:
+        """Begin a session with what was said in another one."""
+        self.store.fork_session(session_id)
+
+    def take_back(self, session_id: str) -> None:
+        """Undo the last turn."""
+        self.store.undo(session_id)
+
+    def bring_back(self, session_id: str) -> None:
+        """Redo it."""
+        self.store.redo(session_id)
+
+    def sum_up(self, session_id: str) -> None:
+        """Commit a message that stands for the first run."""
+        self.store.summarize(session_id, "in short", through=4)
+
+    def bring_in(self, session_id: str, run_id: str) -> None:
+        """Import a session with a run."""
+        run = replace(self.store.get_run(RUNS[0]), id=run_id, session_id=session_id)
+        said = user("question"), assistant(f"answer {run_id}")
+        self.store.import_session(
+            source(session_id),
+            messages=source_messages(*said, run_id=run_id),
+            runs=(run,),
+            digest="of what is imported",
+        )
+
     def delete(self, session_id: str) -> None:
         """Delete a session for good."""
         self.store.delete(session_id)
@@ -136,17 +166,19 @@ WRONG = {
         " WHERE messages.run_id = runs.id AND seq = first_seq AND role = 'user')"
     ),
     "a message without a run": (
-        "SELECT id FROM messages WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = run_id)"
+        "SELECT id FROM messages WHERE kind = 'original'"
+        " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = run_id)"
     ),
     "a completed run without its answer": (
         "SELECT id FROM runs WHERE status = 'completed' AND NOT EXISTS"
-        " (SELECT 1 FROM messages WHERE run_id = runs.id AND content = 'answer ' || runs.id)"
+        " (SELECT 1 FROM messages WHERE run_id = runs.id"
+        " AND content = 'answer ' || coalesce(copied_from, runs.id))"
     ),
     "a session that counts wrongly": (
         "SELECT id FROM sessions WHERE message_count !="
-        " (SELECT count(*) FROM messages WHERE session_id = sessions.id) OR total_tokens !="
-        " (SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM runs"
-        " WHERE session_id = sessions.id)"
+        " (SELECT count(*) FROM messages WHERE session_id = sessions.id AND kind = 'original')"
+        " OR total_tokens != (SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM runs"
+        " WHERE session_id = sessions.id AND copied_from IS NULL)"
     ),
     "a session that runs": "SELECT id FROM sessions WHERE status = 'running'",
     "a deleted session": "SELECT id FROM sessions JOIN tombstones ON session_id = id",
@@ -160,6 +192,11 @@ LIFE: tuple[tuple[str, Callable[[Life], None]], ...] = (
     ("complete", lambda life: life.complete(RUNS[0])),
     ("begin", lambda life: life.begin(RUNS[1], SESSION)),
     ("fail", lambda life: life.fail(RUNS[1])),
+    ("fork", lambda life: life.fork(SESSION)),
+    ("undo", lambda life: life.take_back(SESSION)),
+    ("redo", lambda life: life.bring_back(SESSION)),
+    ("summarize", lambda life: life.sum_up(SESSION)),
+    ("import", lambda life: life.bring_in(IMPORTED, RUNS[4])),
     ("begin what is deleted", lambda life: life.begin(RUNS[2], DELETED, NewSession())),
     ("complete it", lambda life: life.complete(RUNS[2])),
     ("delete", lambda life: life.delete(DELETED)),
@@ -173,7 +210,12 @@ LIFE: tuple[tuple[str, Callable[[Life], None]], ...] = (
 
 def open_at(place: Path) -> SqliteStore:
     """Open the store of a life."""
-    return SqliteStore.open(place / "home" / "state.sqlite3", workspace_id=WORKSPACE_ID)
+    numbers = itertools.count()
+    return SqliteStore.open(
+        place / "home" / "state.sqlite3",
+        workspace_id=WORKSPACE_ID,
+        new_id=lambda: f"00000000-0000-7000-8000-00000001{next(numbers):04}",
+    )
 
 
 def live(place: Path, effects: Effects, say: Say) -> None:

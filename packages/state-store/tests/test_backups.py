@@ -17,6 +17,7 @@ import pytest
 from state_store import Backup, BackupUnusable, Maintenance, SqliteStore, StoreDamaged, new_id
 from state_store.sqlite import backups
 from state_store.sqlite.beside import at_rest, backups_of, log_of, time_of
+from state_store.sqlite.schema import SCHEMA
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.turns import contents, session_with_turn, turn
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     RunPython = Callable[..., str]
     StartPython = Callable[..., Any]  # a Program of conftest.py
 
+VERSION = SCHEMA.version
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
 TELLS_LOCKS = pytest.mark.skipif(
     not Path("/proc/locks").exists(), reason="only Linux tells who holds a lock"
@@ -160,10 +162,10 @@ def test_a_backup_tells_what_it_is(open_disk: OpenDisk, tend: Tend) -> None:
     now = datetime(2026, 3, 4, 5, 6, 7, 8, tzinfo=UTC)
     made = grown(open_disk(), tend(clock=lambda: now))
     assert tend().backups() == (made,)
-    assert (made.created_at, made.version, made.session_count) == (now, 2, 1)
+    assert (made.created_at, made.version, made.session_count) == (now, VERSION, 1)
     assert made.size_bytes == Path(made.path).stat().st_size
     assert (made.problem, made.pruned) == (None, ())
-    assert made.path.endswith(".backup-20260304T050607000008Z-v2")
+    assert made.path.endswith(f".backup-20260304T050607000008Z-v{VERSION}")
 
 
 def test_a_clock_of_another_zone_names_backups_in_utc(open_disk: OpenDisk, tend: Tend) -> None:
@@ -180,7 +182,7 @@ def test_no_damaged_file_pushes_out_a_good_one(open_disk: OpenDisk, tend: Tend, 
     good = [grown(store, tended) for _ in range(3)]
     damaged = []
     for number in range(6):
-        file = path.with_name(f"{path.name}.backup-2999010{number + 1}T000000000000Z-v2")
+        file = path.with_name(f"{path.name}.backup-2999010{number + 1}T000000000000Z-v{VERSION}")
         file.write_bytes(Path(good[0].path).read_bytes()[: 4096 * number + 100 * (number % 2)])
         damaged.append(file)
     good += [grown(store, tended) for _ in range(4)]
@@ -216,7 +218,7 @@ def test_the_last_time_there_is_does_not_end_backing_up(
 ) -> None:
     """Whoever gave a file such a name."""
     store = open_disk()
-    path.with_name(f"{path.name}.backup-99991231T235959999999Z-v2").write_bytes(b"")
+    path.with_name(f"{path.name}.backup-99991231T235959999999Z-v{VERSION}").write_bytes(b"")
     made = grown(store, tend())
     assert made.created_at < datetime(3000, 1, 1, tzinfo=UTC)
 
@@ -258,7 +260,7 @@ def test_a_hard_link_of_the_database_is_not_opened_to_compare_it(
     store = open_disk()
     session_with_turn(store)
     store._database.checkpoint()
-    os.link(path, f"{path}.backup-20260102T030405000006Z-v2")
+    os.link(path, f"{path}.backup-20260102T030405000006Z-v{VERSION}")
 
     def locked() -> int:
         return Path("/proc/locks").read_text().count(f":{path.stat().st_ino} ")
@@ -327,7 +329,7 @@ def test_what_others_named_like_a_backup_stays_and_comes_last(
     first = grown(store, tended)
     by_hand = path.with_name(f"{path.name}.backup-zzz before the experiment")
     copied = Path(f"{first.path} (copy)")
-    shortened = path.with_name(f"{path.name}.backup-29990101T000000000Z-v2")
+    shortened = path.with_name(f"{path.name}.backup-29990101T000000000Z-v{VERSION}")
     for one in (by_hand, copied, shortened):
         shutil.copy(first.path, one)
         os.utime(one, (0, 0))
@@ -369,7 +371,7 @@ def test_what_is_no_backup_is_listed_as_such_and_hurts_nobody(
     store, tended = open_disk(), tend()
     session_id = session_with_turn(store)
     good = tended.back_up()
-    odd = path.with_name(f"{path.name}.backup-29990101T000000000000Z-v2")
+    odd = path.with_name(f"{path.name}.backup-29990101T000000000000Z-v{VERSION}")
     ODD[kind](odd, Path(good.path))
     assert [one.problem is None for one in tended.backups()] == [True, False]
     made = [grown(store, tended) for _ in range(5)]
@@ -392,7 +394,7 @@ def test_another_workspaces_or_a_newer_backup_is_listed_with_its_problem(
     other, newer = (Path(f"{made.path}{number}") for number in range(2))
     for one, change in (
         (other, "UPDATE store SET workspace_id = :id"),
-        (newer, "PRAGMA user_version=3"),
+        (newer, f"PRAGMA user_version={VERSION + 1}"),
     ):
         shutil.copy(made.path, one)
         with closing(apsw.Connection(str(one))) as connection:
@@ -400,9 +402,9 @@ def test_another_workspaces_or_a_newer_backup_is_listed_with_its_problem(
     assert [one.problem for one in tend().backups()] == [
         None,
         f"it belongs to workspace {other_id}, not {workspace_id}",
-        f"The database {newer} has schema version 3, this program supports 2",
+        f"The database {newer} has schema version {VERSION + 1}, this program supports {VERSION}",
     ]
-    assert [one.version for one in tend().backups()] == [2, 2, 3]
+    assert [one.version for one in tend().backups()] == [VERSION, VERSION, VERSION + 1]
     for _ in range(6):
         grown(store, tend())
     assert other.exists()
@@ -418,7 +420,7 @@ def test_a_backup_that_goes_while_it_is_listed_is_not_listed(
 
     def come_and_go() -> None:
         for number in itertools.count(1):
-            coming = path.with_name(f"{path.name}.backup-20200101T000000{number:06}Z-v2")
+            coming = path.with_name(f"{path.name}.backup-20200101T000000{number:06}Z-v{VERSION}")
             os.link(made.path, coming)
             coming.unlink()
             if stop.is_set():

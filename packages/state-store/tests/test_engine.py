@@ -138,7 +138,7 @@ def test_no_read_transaction_stays_open_between_pages(open_disk: OpenDisk) -> No
     assert Path(log_path).stat().st_size == 0
     assert page.next_cursor is not None
     assert listed.items
-    assert sum(1 for _ in lines) == 1201
+    assert sum(1 for _ in lines) == 1199
 
 
 def test_a_checkpoint_beside_a_reader_gives_up_quietly(open_disk: OpenDisk) -> None:

@@ -27,6 +27,7 @@ from state_store import (
 )
 from state_store.sqlite import maintenance, telling, upgrading
 from state_store.sqlite.beside import at_rest, backups_of, unproven_of
+from state_store.sqlite.schema import SCHEMA
 from state_store.testing.family import FIRST, digest_of, old_database
 from state_store.testing.turns import begin, session_with_turn, turn
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     StartPython = Callable[..., Any]  # a Program of conftest.py
 
 # As in conftest.py.
+VERSION = SCHEMA.version
 WORKSPACE_ID = "11111111-2222-4333-8444-555555555555"
 LONG = os.environ.get("STATE_STORE_LONG") == "1"
 OTHER_ID = "99999999-2222-4333-8444-555555555555"
@@ -463,9 +465,9 @@ def test_no_call_leaves_a_descriptor(open_disk: OpenDisk, tend: Tend, path: Path
     with open_disk() as store:
         session_with_turn(store)
         tend().back_up()
-    damaged = path.with_name(f"{path.name}.backup-20200101T000000000000Z-v2")
+    damaged = path.with_name(f"{path.name}.backup-20200101T000000000000Z-v{VERSION}")
     damaged.write_bytes(bytes(5000))
-    os.mkfifo(path.with_name(f"{path.name}.backup-20200101T000000000001Z-v2"))
+    os.mkfifo(path.with_name(f"{path.name}.backup-20200101T000000000001Z-v{VERSION}"))
 
     def refuse(*_: object) -> None:
         raise BrokenPipeError

@@ -44,6 +44,11 @@ ERRORS: list[StateStoreError] = [
     errors.RunNotFound("a-run"),
     errors.RunNotPending("a-run", status="failed"),
     errors.HistoryConflict("an-id", seq=3),
+    errors.BoundaryInvalid("an-id", seq=3, before=2, after=None),
+    errors.BoundaryInvalid("an-id", seq=3, before=None, after=None),
+    errors.NothingToUndo("an-id"),
+    errors.NothingToRedo("an-id"),
+    errors.ImportInvalid(record="run", number=2, field="usage"),
     errors.CursorInvalid(listing="sessions"),
 ]
 BUILT_IN = {
@@ -59,6 +64,10 @@ BUILT_IN = {
     "SessionExists": ValueError,
     "RunNotFound": LookupError,
     "HistoryConflict": ValueError,
+    "BoundaryInvalid": ValueError,
+    "NothingToUndo": LookupError,
+    "NothingToRedo": LookupError,
+    "ImportInvalid": ValueError,
     "CursorInvalid": ValueError,
 }
 

@@ -27,9 +27,11 @@ FIXTURES = Path(__file__).parent / "fixtures"
 MIGRATIONS = {
     "0001_first": "b2ed51a2276d0cc8dd771b4cf4bb270e5035573303610b11435ec14681223037",
     "0002_erasing": "c41dbbd8caec63d7dfcf1fc7d37943bd9b7fa7c9f4d44150e6381341b1f902a3",
+    "0003_branches": "2d3af1fa1edc8069ea352d32ec30a68c2a9bf44ed8e90821776ba041907ec046",
 }
 CONTENT = {
     1: "ce99caf3666e9825da565f6ecda4805199b97203b03523b7f9ea73e7c3f0fcea",
+    2: "7fa62edab918870143fbf05986ad79d0d6a67b3f6480694e6bf5b93646f158d2",
 }
 OLD_VERSIONS = range(1, SCHEMA.version)
 LIST = (

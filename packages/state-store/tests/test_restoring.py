@@ -25,6 +25,7 @@ from state_store import (
     new_id,
 )
 from state_store.sqlite.beside import at_rest, intent_of, log_of
+from state_store.sqlite.schema import SCHEMA
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.family import old_database
 from state_store.testing.turns import begin, contents, session_with_turn, turn
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     RunPython = Callable[..., str]
     StartPython = Callable[..., Any]  # a Program of conftest.py
 
+NEWER = SCHEMA.version + 1
 NO_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 MARKER = "Marker-7c19ad40"
 OTHER_ID = "99999999-2222-4333-8444-555555555555"
@@ -186,7 +188,7 @@ def test_a_newer_database_is_replaced_only_when_told_so(
     """To be told that it is damaged is not to be told that it is newer."""
     session_id, _ = two_states(open_disk, tend())
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("PRAGMA user_version=3")
+        connection.execute(f"PRAGMA user_version={NEWER}")
     before = stored()
     with pytest.raises(StoreNewer):
         tend().restore(over_damaged=True)
@@ -194,7 +196,7 @@ def test_a_newer_database_is_replaced_only_when_told_so(
     restored = tend().restore(over_newer=True)
     assert restored.deletions_known
     with closing(apsw.Connection(str(restored.replaced_path))) as connection:
-        assert connection.pragma("user_version") == 3
+        assert connection.pragma("user_version") == NEWER
     with open_disk() as store:
         assert contents(store, session_id) == ["question", "answer"]
 
@@ -240,7 +242,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "empty": (_damaged(nothing_left), "empty"),
     "of another workspace": (_changed("UPDATE store SET workspace_id = :id"), "workspace"),
     "of another program": (_changed("PRAGMA application_id=7"), "another program"),
-    "newer": (_changed("PRAGMA user_version=3"), "version 3"),
+    "newer": (_changed(f"PRAGMA user_version={NEWER}"), f"version {NEWER}"),
     "without its first table": (_changed("DROP TABLE store"), "first table"),
     "with a dangling reference": (
         _changed("PRAGMA foreign_keys=OFF; DELETE FROM sessions"),

@@ -24,9 +24,9 @@ from state_store import (
 )
 from state_store.sqlite.checking import check
 from state_store.sqlite.place import Place
+from state_store.sqlite.runs import NOBODY
 from state_store.sqlite.salvage import salvage
 from state_store.sqlite.salvage.mark import is_marked
-from state_store.sqlite.salvage.mending import UNKNOWN_OWNER
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.damage import (
     PAGE_SIZE,
@@ -261,7 +261,7 @@ def changed_rows(original: Rows, found: Rows) -> Iterator[tuple[str, Row]]:
             if row != original[table].get(key):
                 yield table, row
     for key, row in found["runs"].items():
-        if row["owner"] != UNKNOWN_OWNER and row != original["runs"].get(key):
+        if row["owner"] != NOBODY and row != original["runs"].get(key):
             yield "runs", row
     counted = ("message_count", "total_tokens", "cost", "usage_complete", "metadata", "status")
     for key, row in found["sessions"].items():

@@ -14,7 +14,7 @@ from state_store import (
 )
 from state_store.sqlite.checking import check
 from state_store.sqlite.place import Place
-from state_store.sqlite.salvage.mending import UNKNOWN_OWNER
+from state_store.sqlite.runs import NOBODY
 from state_store.testing.damage import change, rows
 from state_store.testing.turns import begin, calling, contents, result, turn
 
@@ -117,7 +117,7 @@ def test_a_run_that_lost_its_row_is_what_its_messages_prove(
         assert (first.id, first.status, first.first_seq) == (answered.id, "completed", 1)
         assert (second.id, second.status, second.error_type) == (asked.id, "failed", "interrupted")
         assert first.usage == second.usage == Usage()
-        assert first.owner == second.owner == UNKNOWN_OWNER
+        assert first.owner == second.owner == NOBODY
         outcomes = [one.outcome for one in store.tool_executions(session_id)]
         assert outcomes == ["ok", "unknown"]
         session = store.get_session(session_id)

@@ -62,8 +62,11 @@ def test_an_upgraded_database_is_a_new_one(
     The law: what all migrations make of a new database, and then of the same rows, is what some of
     them make before the rows and the others after them, but for what they compute from rows.
     """
-    numbered = [(kind, number, choice) for number, (kind, choice) in enumerate(steps, start=2)]
-    whole = Schema((*FIRST.migrations, *map(made_up, numbered)))
+    numbered = [
+        (kind, number, choice)
+        for number, (kind, choice) in enumerate(steps, start=SCHEMA.version + 1)
+    ]
+    whole = Schema((*SCHEMA.migrations, *map(made_up, numbered)))
     stages = sorted(data.draw(st.sets(st.integers(1, whole.version - 1), min_size=1)))
     directory = tmp_path_factory.mktemp("law")
     upgraded = directory / "upgraded" / "state.sqlite3"

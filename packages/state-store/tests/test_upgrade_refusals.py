@@ -16,7 +16,7 @@ from state_store import Maintenance, SqliteStore, StateStoreError, StoreDamaged,
 from state_store.sqlite.opening import bring_up_to_date
 from state_store.sqlite.place import Place
 from state_store.sqlite.schema import SCHEMA
-from state_store.testing.family import FIRST, Filled, family, old_database, open_store
+from state_store.testing.family import FIRST, Filled, OldStore, family, old_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,9 +118,12 @@ def test_a_database_that_has_drifted_is_refused_twice_the_same(
         assert contents(path) == before
     assert len(told) == 1
     assert Maintenance(path, workspace_id=workspace_id).back_up().problem is None
-    with closing(open_store(Place.at(path, workspace_id=workspace_id, schema=FIRST))) as store:
-        assert [run.id for run in store.recovered] == [old.pending_run_id]
-        assert store.messages(old.session_ids[0]).items
+    with (
+        closing(OldStore(Place.at(path, workspace_id=workspace_id, schema=FIRST))) as store,
+        store.database.read() as connection,
+    ):
+        pending = connection.execute("SELECT id FROM runs WHERE status = 'pending'").fetchall()
+        assert pending == [(old.pending_run_id,)]
 
 
 def test_a_failed_statement_leaves_no_transaction_open(
@@ -159,7 +162,7 @@ def test_a_plan_says_what_an_upgrade_does_and_changes_nothing(
 
 def test_a_plan_is_made_beside_others(path: Path, workspace_id: str, old: Filled) -> None:
     """Somebody who works with the store keeps nobody from asking."""
-    with closing(open_store(Place.at(path, workspace_id=workspace_id, schema=FIRST))):
+    with closing(OldStore(Place.at(path, workspace_id=workspace_id, schema=FIRST))):
         assert Maintenance(path, workspace_id=workspace_id).plan() is not None
 
 

@@ -20,9 +20,9 @@ from state_store.sqlite.opening import bring_up_to_date, open_database
 from state_store.sqlite.place import Place
 from state_store.sqlite.schema import SCHEMA, Schema
 from state_store.testing.children import Children, Listen, Say
-from state_store.testing.family import FIRST, old_database, open_store
+from state_store.testing.family import FIRST, OldStore, old_database, open_store
 from state_store.testing.sqlite_engine import WORKSPACE_ID
-from state_store.testing.turns import turn
+from state_store.testing.turns import session_with_turn, turn
 
 if TYPE_CHECKING:
     from state_store.testing.address import StoreAddress
@@ -122,8 +122,8 @@ def _count(path: Path, say: Say, listen: Listen) -> None:
 
 
 def _work_with_the_old(path: Path, say: Say, listen: Listen) -> None:
-    with closing(open_store(_place(path, FIRST))) as store:
-        turn(store, store.create_session().id)
+    with closing(OldStore(_place(path, FIRST))) as store:
+        store.write(session_with_turn)
         say("open")
         listen()
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from state_store.records import Run, Upgrade
+    from state_store.records import Run
+    from state_store.upkeep import Upgrade
 
 
 class AsyncSqliteStore:
@@ -68,6 +69,12 @@ class AsyncSqliteStore:
     delete = hop(SqliteStore.delete)
     unerased = hop(SqliteStore.unerased)
     mark_erased = hop(SqliteStore.mark_erased)
+    totals = hop(SqliteStore.totals)
+    fork_session = hop(SqliteStore.fork_session)
+    undo = hop(SqliteStore.undo)
+    redo = hop(SqliteStore.redo)
+    summarize = hop(SqliteStore.summarize)
+    import_session = hop(SqliteStore.import_session)
     begin_run = hop(SqliteStore.begin_run)
     start_tools = hop(SqliteStore.start_tools)
     finish_tool = hop(SqliteStore.finish_tool)
@@ -79,8 +86,13 @@ class AsyncSqliteStore:
     last_messages = hop(SqliteStore.last_messages)
     runs = hop(SqliteStore.runs)
     tool_executions = hop(SqliteStore.tool_executions)
+    snapshot = hop(SqliteStore.snapshot)
     save = hop(SqliteStore.save)
     load = hop(SqliteStore.load)
+    search = hop(SqliteStore.search)
+    prepare_search = hop(SqliteStore.prepare_search)
+    search_state = hop(SqliteStore.search_state)
+    check_session = hop(SqliteStore.check_session)
 
     async def export_messages(self, session_id: str) -> AsyncIterator[bytes]:
         """Stream the originals as JSON lines, a page's worth for each hop."""

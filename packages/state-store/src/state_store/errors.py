@@ -25,6 +25,10 @@
     ├── IdInvalid                   not the canonical text of a UUID (ValueError)
     ├── RunNotPending               a finish came too late or from a stranger; nothing changed
     ├── HistoryConflict             a saved state contradicts stored originals (ValueError)
+    ├── BoundaryInvalid             an exchange would be cut apart there (ValueError)
+    ├── NothingToUndo               no turn is left that could be undone (LookupError)
+    ├── NothingToRedo               no undone turn can come back (LookupError)
+    ├── ImportInvalid               a record that is brought in cannot be stored (ValueError)
     └── CursorInvalid               a page cursor that this listing did not give (ValueError)
 
 Messages carry paths and ids, never content or SQL parameters. Facts are attributes.
@@ -37,7 +41,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-Work = Literal["open", "upgrade", "restore", "compact", "salvage"]
+    from state_store.records import ImportRecord
+
+Work = Literal["open", "upgrade", "restore", "compact", "salvage", "delete"]
 # A process: pid, host, since when as UTC text.
 Holder = tuple[int | None, str | None, str | None]
 
@@ -344,6 +350,44 @@ class HistoryConflict(StateStoreError, ValueError):
         self.session_id = session_id
         self.seq = seq
         self.hint = "Load the session again and append to what is stored, or save under a new id."
+
+
+class BoundaryInvalid(StateStoreError, ValueError):
+    """No exchange ends at `seq`; the nearest places where one does are `before` and `after`."""
+
+    def __init__(self, session: str, *, seq: int, before: int | None, after: int | None) -> None:
+        super().__init__(f"Message {seq} of session {session} does not end an exchange.")
+        self.session_id = session
+        self.seq, self.before, self.after = seq, before, after
+        near = " or ".join(str(one) for one in (before, after) if one is not None)
+        self.hint = f"Nothing was written. The nearest that does is {near or 'not there yet'}."
+
+
+class NothingToUndo(StateStoreError, LookupError):
+    """The session `session_id` has no turn that is not undone already."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} has no turn to undo.")
+        self.session_id = session_id
+        self.hint = "Undone turns can be brought back until something new is said."
+
+
+class NothingToRedo(StateStoreError, LookupError):
+    """The session `session_id` has no undone turn that could come back."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} has no turn to redo.")
+        self.session_id = session_id
+        self.hint = "A turn that was undone before something new was said stays undone."
+
+
+class ImportInvalid(StateStoreError, ValueError):
+    """The `field` of the `record` (session, message …) with this `number`, from 1, cannot be."""
+
+    def __init__(self, *, record: ImportRecord, number: int, field: str) -> None:
+        super().__init__(f"Cannot import {record} {number}: its {field} is not possible there.")
+        self.record, self.number, self.field = record, number, field
+        self.hint = "Nothing was imported. Mend the source, or export it again."
 
 
 class CursorInvalid(StateStoreError, ValueError):

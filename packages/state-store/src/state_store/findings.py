@@ -22,6 +22,9 @@ FindingKind = Literal[
     "gap",  # numbers are missing in the order of a session's messages
     "run",  # a run and its messages contradict each other
     "tool",  # a tool execution and its messages contradict each other
+    "covers",  # a summary stands for what cannot be
+    "undone",  # what was undone, and when, contradicts itself
+    "branch",  # what a session says it was forked from cannot be
     "orphan",  # a row of a session that a tombstone says is gone
     "returned",  # a session that a tombstone says is gone
     "log_size",  # the write-ahead log has grown large

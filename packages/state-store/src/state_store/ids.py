@@ -13,7 +13,12 @@ from state_store.errors import IdInvalid
 _CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+def is_canonical(text: str) -> bool:
+    """Say whether *text* is the canonical text of a UUID."""
+    return _CANONICAL.fullmatch(text) is not None
+
+
 def require_id(text: str, *, kind: str) -> None:
     """Raise IdInvalid unless *text* is the canonical text of a UUID."""
-    if not _CANONICAL.fullmatch(text):
+    if not is_canonical(text):
         raise IdInvalid(kind=kind)

@@ -16,25 +16,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
+    from state_store.findings import Finding
     from state_store.records import (
         Deleted,
+        Hit,
+        Imported,
         Message,
         NewMessage,
         NewSession,
         Page,
         ReplayPolicy,
         Run,
+        SearchOrder,
+        SearchState,
         Session,
         SessionState,
         SessionSummary,
+        Snapshot,
+        StandInKind,
         ToolExecution,
         ToolOutcome,
         Usage,
         View,
     )
+    from state_store.totals import Totals
 
 
 class SessionStore(Protocol):
@@ -96,8 +104,75 @@ class SessionStore(Protocol):
         before that is gone too: what this returns at the next start is still to be done.
         """
 
-    def mark_erased(self, session_id: str) -> None:
-        """Note that nothing is left of a deleted session outside the store. Twice is once."""
+    def mark_erased(self, *session_ids: str) -> None:
+        """Note that nothing is left of deleted sessions outside the store. Twice is once."""
+
+    def totals(self, session_id: str | None = None) -> Totals:
+        """Add up what runs used, of one session or of all that are stored.
+
+        Copies of runs are left out, so that a fork counts nothing twice; undone and failed runs
+        have used what they used, and one under way is not counted yet. The usage of a deleted
+        session goes with it. Never looks at messages.
+        """
+
+    def fork_session(
+        self, session_id: str, *, at: int | None = None, title: str | None = None
+    ) -> Session:
+        """Begin a session with what was said in another one, through the message *at*.
+
+        None means all of it. *at* has to end an exchange: BoundaryInvalid names the nearest that
+        do. Settings, live messages and stand-ins for them, runs and tool executions are copied
+        under ids of their own; messages are numbered 1, 2, 3 … again, since undone ones stay
+        behind. What the copied runs had used is the fork's `inherited_tokens` and
+        `inherited_cost`, and in no total. A run under way stays behind; SessionBusy when *at* lies
+        in it. Whichever of the two is deleted, the other one stays whole.
+        """
+
+    def undo(self, session_id: str, count: int = 1) -> Session:
+        """Mark the last *count* live turns undone, or as many as there are.
+
+        A turn is one typed input with everything that answered it, failed runs and retries too.
+        Nothing is deleted or counted less; undone messages are in `view="all"` alone. The status
+        becomes that of the last live run. NothingToUndo when there is none; SessionBusy while a
+        live process runs the session.
+        """
+
+    def redo(self, session_id: str, count: int = 1) -> Session:
+        """Bring back the earliest *count* undone turns, or as many as can be.
+
+        Only while nothing new was said since they were undone, nor summed up in their place;
+        NothingToRedo when there is none. Otherwise as `undo`.
+        """
+
+    def summarize(
+        self, session_id: str, text: str, *, through: int, kind: StandInKind = "summary"
+    ) -> Message:
+        """Append a message that stands for all originals through the message *through*.
+
+        These stay as they are. *through* has to end an exchange, as in `fork_session`; one of a run
+        under way never does. A summary speaks for live messages: once one that it covers is undone
+        it counts no more, until that is brought back.
+        """
+
+    def import_session(
+        self,
+        session: Session,
+        *,
+        messages: Iterable[Message],
+        runs: Iterable[Run] = (),
+        executions: Iterable[ToolExecution] = (),
+        digest: str,
+    ) -> Imported:
+        """Store a session that comes from elsewhere, in one transaction, or nothing of it.
+
+        *digest* says what is imported: when it was before, that session is the answer and nothing
+        is written or read. The session's id is kept where it is one and free, and so are those of
+        its runs; else they get new ones. Messages are numbered 1, 2, 3 … in the order in which
+        they come, and everything that points at them goes along; their ids, owners, journals and
+        totals are made anew, and what was under way is interrupted. ImportInvalid names the first
+        record that cannot be. The records are taken in the order of the arguments, one by one; they
+        must not be read from this very store meanwhile (RuntimeError).
+        """
 
     def begin_run(
         self,
@@ -156,8 +231,13 @@ class SessionStore(Protocol):
         cost: float | None = None,
         journal_head: tuple[int, str] | None = None,
         journal_lost_count: int = 0,
+        outcomes: Mapping[tuple[int, int], ToolOutcome] | None = None,
     ) -> Run:
-        """Commit the run as failed. Its messages stay; tools still under way become unknown."""
+        """Commit the run as failed. Its messages stay.
+
+        *outcomes* says of calls still under way, by (call_seq, call_index), how they have ended
+        without a result that is stored, cancelled for instance; all others become unknown.
+        """
 
     def get_run(self, run_id: str) -> Run:
         """Return the run as it is now, or raise RunNotFound."""
@@ -192,6 +272,9 @@ class SessionStore(Protocol):
     def tool_executions(self, session_id: str) -> tuple[ToolExecution, ...]:
         """Return the session's tool executions in call order."""
 
+    def snapshot(self, session_id: str) -> Snapshot:
+        """Return the session, its runs, its executions and its last seq, all of one moment."""
+
     def save(self, state: SessionState, duration: timedelta) -> Session:
         """Create the session, or update its settings and append what is new.
 
@@ -207,6 +290,47 @@ class SessionStore(Protocol):
 
         The system prompt comes first unless a stored message says it already; tool results come
         in call order.
+        """
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = 20,
+        cursor: str | None = None,
+        order: SearchOrder = "newest",
+        session_id: str | None = None,
+        archived: bool | None = None,
+    ) -> Page[Hit]:
+        """Find titles and messages, results of tools among them, that have all words of *query*.
+
+        Case and accents do not count. Words in double quotes, or written without a space between
+        them, are found next to one another; the last word, unless in quotes, also as the beginning
+        of one. Each character of Chinese, Japanese or Korean is a word. Nothing is a pattern or an
+        operator, and a query without a word finds nothing.
+
+        Titles come first, of the newest session first, then messages, those stored last first, or
+        by "relevance" (often, in few words): the newest 1,000 that match, then the next. Originals
+        that are not undone are found, in all sessions or in one (SessionNotFound), archived ones
+        or not; None is both. It is complete at any time. CursorInvalid for a cursor of another
+        search, ValueError for a limit below 1 or another order.
+        """
+
+    def prepare_search(self, *, slice_ms: int = 200) -> SearchState:
+        """Spend about *slice_ms* on making searches quick, and say how far that has got.
+
+        For whoever is idle, again and again until `complete`. Searching and closing do a little of
+        it too. It never waits for another process, and what hinders it is no error.
+        """
+
+    def search_state(self) -> SearchState:
+        """Return how much of the store is indexed for searching."""
+
+    def check_session(self, session_id: str) -> tuple[Finding, ...]:
+        """Return what the session's rows say that cannot be, in no other's; none if all is well.
+
+        Its totals, its status, its order, its runs against their messages, calls against results,
+        what summaries cover, what was undone, where it was forked. Costs what the session is long.
         """
 
     def close(self) -> None:

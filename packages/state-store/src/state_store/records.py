@@ -23,6 +23,10 @@ RunStatus = Literal["pending", "completed", "failed"]
 ToolOutcome = Literal["ok", "error", "cancelled", "unknown"]
 ReplayPolicy = Literal["safe", "unsafe"]
 View = Literal["original", "all"]
+StandInKind = Literal["summary", "derived"]
+ImportOutcome = Literal["new", "already_there", "renamed"]
+ImportRecord = Literal["session", "message", "run", "execution"]
+SearchOrder = Literal["newest", "relevance"]
 
 T = TypeVar("T")
 
@@ -97,7 +101,9 @@ class NewMessage:
 
     `role` is one of system, developer, user, assistant and tool; any other is kept as it is.
     `covers` is the range (first, last) of sequence numbers that a summary stands for.
-    `provider_data` is JSON text that the provider needs back byte for byte.
+    `provider_data` is JSON text that the provider needs back byte for byte. `extra` is the text of
+    a JSON object, in one line, with the fields of an imported message that have no place here: it
+    is kept exactly and exported again. ValueError for one that is none, or has a field of ours.
     """
 
     role: str
@@ -112,6 +118,7 @@ class NewMessage:
     provider_data: str | None = None
     created_at: datetime | None = None
     imported_at: datetime | None = None
+    extra: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +127,7 @@ class Message:
 
     `run_id` is None for messages that were saved or imported rather than made by a run.
     `repaired` says that text which was not valid Unicode was replaced by U+FFFD on the way in.
+    `undone_at` and `undone_after` are set only for one without a run; see `Run`.
     """
 
     id: int
@@ -139,6 +147,9 @@ class Message:
     repaired: bool
     created_at: datetime | None
     imported_at: datetime | None
+    undone_at: datetime | None = None
+    undone_after: int | None = None
+    extra: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +192,11 @@ class SessionSummary:
 class Session:
     """One conversation with everything about it but its messages.
 
-    `usage_complete` is False when a run reported no usage, so that the totals are a lower bound.
-    `revision` grows with every committed change of the session. `forked_from` is the parent's
-    (session id, message seq).
+    `message_count` counts originals, undone ones too, since nothing is removed. `usage_complete` is
+    False when a run reported no usage, so that the totals are a lower bound. `revision` grows with
+    every committed change of the session. `forked_from` is the parent's (session id, message seq);
+    `inherited_tokens` and `inherited_cost` are what the runs copied from it had used, and in no
+    other total.
     """
 
     id: str
@@ -208,6 +221,8 @@ class Session:
     forked_from: tuple[str, int] | None
     metadata: Mapping[str, Any]
     revision: int
+    inherited_tokens: int = 0
+    inherited_cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +233,9 @@ class Run:
     `owner` names the store that ran it. `journal_head` is the (seq, chain) of the last journal
     line before the run's last one, and `journal_lost_count` counts lines that could not be
     written. `stale` is True when the run is pending in the database although its owner is dead:
-    a reader shows it as interrupted, the next writer makes it so.
+    a reader shows it as interrupted, the next writer makes it so. `undone_after` is the session's
+    last seq when it was undone: whatever has a higher one was made since. `copied_from` is the run
+    of which this one is a copy, in the session that was forked; its usage counts there.
     """
 
     id: str
@@ -238,6 +255,8 @@ class Run:
     journal_head: tuple[int, str] | None
     journal_lost_count: int
     stale: bool = False
+    undone_after: int | None = None
+    copied_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +282,34 @@ class ToolExecution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything about a session but its messages, as of one commit.
+
+    `last_seq` is the seq of its last message then, 0 when it had none. Messages up to it never
+    change, so that reading them by pages later still gives the session as it was.
+    """
+
+    session: Session
+    runs: tuple[Run, ...]
+    executions: tuple[ToolExecution, ...]
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of a session that was brought in.
+
+    `outcome`: "new" with its own id, "renamed" because that was taken or no id, or "already_there"
+    because the same was imported before, and `session` is what that made. `source_id` is the id
+    that it came with.
+    """
+
+    session: Session
+    outcome: ImportOutcome
+    source_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
     """What a delete removed; a tombstone with the same facts, and no content, stays.
 
@@ -280,62 +327,38 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
-    """One backup beside a database.
+class Hit:
+    """A title or a message that a search found.
 
-    `version` is its schema. `problem` says why it cannot be restored, and is None for a good one;
-    with a problem `version` and `session_count` may be None. `pruned` are the paths of older
-    backups that went because this one was made. Where the clock has gone back, `created_at` is
-    just after that of the backup before.
+    `seq` is the message's place in its session; with the title of a session `seq` and `role` are
+    None, and `created_at` is when the session was made. `snippet` is one line of plain text, about
+    160 characters around the first match, and `matches` says where in it words were found, as
+    (first, end) in characters, in order.
     """
 
-    path: str
-    created_at: datetime
+    session_id: str
+    seq: int | None
+    role: str | None
+    snippet: str
+    matches: tuple[tuple[int, int], ...]
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchState:
+    """How many of the store's messages are in its search index, and the index's bytes on disk.
+
+    Those that are not in it are found too, by reading them.
+    """
+
+    indexed_count: int
+    message_count: int
     size_bytes: int
-    version: int | None
-    session_count: int | None
-    problem: str | None = None
-    pruned: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """What a restore did.
-
-    `erased_count` sessions of the backup had been deleted since and stay deleted;
-    `deletions_known` is False when the database was gone, or could not say which.
-    `replaced_path` is where it is kept, with its -wal and -shm, and None when there was none.
-    """
-
-    backup: Backup
-    version: int
-    session_count: int
-    erased_count: int
-    deletions_known: bool
-    replaced_path: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
-    """What an upgrade did, or `plan` says it would do: `steps` in their order.
-
-    `backup` is the one made first, None in a plan.
-    """
-
-    from_version: int
-    to_version: int
-    steps: tuple[str, ...]
-    needed_bytes: int
-    free_bytes: int
-    backup: Backup | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
-    """How many bytes the database had before and has after."""
-
-    before_bytes: int
-    after_bytes: int
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to be indexed."""
+        return self.indexed_count == self.message_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Core = TypeVar("Core")
+Core_co = TypeVar("Core_co", covariant=True)
 ITEMS_PER_HOP = 500
 
 
@@ -54,7 +55,8 @@ class OwnedThread:
     def close(self) -> None:
         """Let the thread end after the calls it has. Does not wait."""
         self._closed = True
-        self._executor.shutdown(wait=False)
+        if os.getpid() == self._pid:  # a lock of the parent's executor may never be free here
+            self._executor.shutdown(wait=False)
 
 
 async def settled(future: Future[R]) -> R:
@@ -86,11 +88,13 @@ def _take(source: Iterator[R]) -> list[R]:
     return list(islice(source, ITEMS_PER_HOP))
 
 
-class OnThread(Protocol[Core]):
+class OnThread(Protocol[Core_co]):
     """What a declared class has: the core, and the thread that it lives in."""
 
-    _core: Core
     _thread: OwnedThread
+
+    @property
+    def _core(self) -> Core_co: ...
 
 
 def hop(

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import apsw
 
 from state_store.errors import BackupUnusable, StateStoreError, StoreDamaged, StoreMissing
-from state_store.records import Backup
 from state_store.sqlite import policy
 from state_store.sqlite.beside import LATEST, SIDECARS, backups_of, new_backup, time_of
 from state_store.sqlite.connecting import identify, require_file
@@ -38,6 +37,7 @@ from state_store.sqlite.creating import (
 from state_store.sqlite.faults import explain, newest_backup, unavailable
 from state_store.sqlite.frozen import uri_of
 from state_store.sqlite.telling import telling
+from state_store.upkeep import Backup
 
 if TYPE_CHECKING:
     from state_store.progress import Progress

@@ -43,6 +43,11 @@ def presence_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.presence")
 
 
+def search_of(path: Path) -> Path:
+    """Return the search index of the database, which can be made anew; see `search`."""
+    return path.with_name("search.sqlite3")
+
+
 def intent_of(path: Path) -> Path:
     """Return the record of a restore that was begun; see `swapping`."""
     return path.with_name(f"{path.name}.restore")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LOG_SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 _INTEGRITY_FINDINGS_MAX = 1_000
 # In these, a salvaged session may miss what it was not possible to save.
-_TAKEN_BY_DAMAGE = frozenset({"gap", "run", "tool", "status"})
+_TAKEN_BY_DAMAGE = frozenset({"gap", "run", "tool", "status", "covers", "undone", "branch"})
 _HINTS: dict[FindingKind, str] = {
     "damaged": "Keep the file. Restore the newest backup, or salvage what it holds.",
     "foreign_key": "Keep the file. Restore the newest backup, or salvage what it holds.",
@@ -67,6 +67,19 @@ def check(place: Place) -> Report:
         search.add("damaged", str(place.path), error.reason)
     found = tuple(search.findings)
     return Report(ok=all(one.severity != "error" for one in found), findings=found)
+
+
+def check_session(connection: apsw.Connection, session_id: str, path: Path) -> tuple[Finding, ...]:
+    """Return all that is wrong with the rows of one session, within a transaction of the caller's.
+
+    Costs what the session is long, however many others there are.
+    """
+    search = _Search(path)
+    search.look_at_values(connection, session_id)
+    rows = consistency.RowsOfOne(connection, session_id)
+    for contradictions in consistency.SEARCHES:
+        search.look_at_sessions(contradictions(rows))
+    return tuple(search.findings)
 
 
 @contextmanager
@@ -149,12 +162,12 @@ class _Search:
             for name in schema.differences(connection, version):
                 self.add("version", name, f"it is not as version {version} has it")
 
-    def look_at_values(self, connection: apsw.Connection) -> None:
-        """Look at every value of every row."""
+    def look_at_values(self, connection: apsw.Connection, session_id: str | None = None) -> None:
+        """Look at every value of every row, or of those of one session."""
         with self._going_on("sqlite_schema"):
             for table in tables_of(connection).values():
                 with self._going_on(table.name):
-                    for row in _rows(connection, table):
+                    for row in _rows(connection, table, session_id):
                         self._look_at_row(table, row)
 
     def look_at_sessions(self, found: Iterator[consistency.Contradiction]) -> None:
@@ -191,14 +204,19 @@ class _Search:
                 raise
 
 
-def _rows(connection: apsw.Connection, table: Table) -> Iterator[dict[str, Any]]:
-    """Yield all rows; text that is no UTF-8 comes as bytes."""
+def _rows(
+    connection: apsw.Connection, table: Table, session_id: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield all rows, or those of one session; text that is no UTF-8 comes as bytes."""
     names = [column.name for column in table.columns]
     columns = ", ".join(
         f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
         for name in names
     )
-    for values in connection.execute(f"SELECT {columns} FROM {table.name}"):  # noqa: S608 - names of the schema
+    statement = f"SELECT {columns} FROM {table.name}"  # noqa: S608 - names of the schema
+    if session_id is not None:
+        statement += f" WHERE {'id' if table.name == 'sessions' else 'session_id'} = ?1"
+    for values in connection.execute(statement, () if session_id is None else (session_id,)):
         yield {name: _decoded(value) for name, value in zip(names, values, strict=True)}
 
 

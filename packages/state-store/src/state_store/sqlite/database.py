@@ -117,6 +117,16 @@ class Database:
         presence = Presence(None)
         return cls(connection, MEMORY_PATH, busy_timeout_ms=0, schema=schema, presence=presence)
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether it lies in a file."""
+        return self.path != MEMORY_PATH
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it lies in a file and was opened for writing."""
+        return self._file is not None
+
     @contextmanager
     def write(self) -> Iterator[apsw.Connection]:
         """Hold the write lock for one transaction; commit at the end, roll back on any error.

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from state_store.errors import StoreDamaged, StoreFull, StoreUnavailable
-from state_store.records import Backup, Compacted, Restored, Upgrade
 from state_store.sqlite import backups, policy
 from state_store.sqlite.beside import free_bytes, size_of
 from state_store.sqlite.connecting import connect, require_file
@@ -26,13 +25,16 @@ from state_store.sqlite.faults import hindered, newest_backup, translated, unava
 from state_store.sqlite.gate import enter
 from state_store.sqlite.opening import alone_in, bring_up_to_date, make_directory
 from state_store.sqlite.place import Place
+from state_store.sqlite.removing import holding, remove_backups, remove_store
 from state_store.sqlite.restoring import restore
+from state_store.sqlite.surroundings import look_around
 from state_store.sqlite.swapping import SwapUnfinished, is_begun, require_finished
 from state_store.sqlite.telling import telling
 from state_store.sqlite.upgrading import plan
+from state_store.upkeep import Backup, Compacted, Restored, Surroundings, Upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from state_store.findings import Report, SalvageReport
@@ -50,6 +52,13 @@ class Maintenance:
 
     def __init__(self, path: Path, *, workspace_id: str, **options: Any) -> None:
         self._place = Place.at(path, workspace_id=workspace_id, **options)
+
+    def look_around(self) -> Surroundings:
+        """Return what the store stands on and who has it open; the database stays closed.
+
+        Nothing is created, and a missing or damaged database is no error.
+        """
+        return look_around(self._place)
 
     def plan(self) -> Upgrade | None:
         """Return what opening the store would upgrade; None when nothing. Changes nothing."""
@@ -105,6 +114,28 @@ class Maintenance:
             return ()
         except OSError as error:
             raise unavailable(directory, error) from error
+
+    def backups_holding(self, session_id: str) -> tuple[str, ...]:
+        """Return the paths of backups that hold the session, or cannot be read, oldest first."""
+        return holding(self._place, session_id)
+
+    def remove_backups(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Remove backups of this store for good, also beside others; return their paths.
+
+        Returns when that is on the disk. BackupUnusable, and none is removed, when one of *paths*
+        is something else.
+        """
+        return remove_backups(self._place, paths)
+
+    def remove(
+        self, *, first: Callable[[], None] = lambda: None, kept: frozenset[str] = frozenset()
+    ) -> None:
+        """Remove the whole store for good: its directory, but for the names *kept* in it.
+
+        *first* is called when nobody else is in and nothing was removed; if it raises, all stays.
+        StoreInUse while anybody has the store open. One that was cut off is finished by the next.
+        """
+        remove_store(self._place, first, kept)
 
     def restore(
         self,

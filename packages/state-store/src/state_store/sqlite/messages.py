@@ -1,18 +1,20 @@
 """The messages table: appending and reading in order.
 
-Invariant: a message once committed is never changed, and `seq` is 1, 2, 3 … per session in the
-order of commits. Reading is by pages on (session, seq); no read transaction outlives a page.
+Invariant: what a message says is never changed once it is committed, and `seq` is 1, 2, 3 … per
+session in the order of commits. Reading is by pages on (session, seq); no read transaction outlives
+a page.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from state_store.clock import to_text
 from state_store.cursor import check_limit, decode_cursor, encode_cursor, fetch_count
 from state_store.records import Message, NewMessage, Page, View
 from state_store.sqlite.faults import UnreadableValue
-from state_store.sqlite.rows import MESSAGE_COLUMNS, storable, to_message
+from state_store.sqlite.rows import MESSAGE_COLUMNS, Row, storable, to_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 # Every column but the id, in the order in which a record reads them.
 _INSERT = (
     f"INSERT INTO messages ({MESSAGE_COLUMNS.removeprefix('id, ')}) VALUES"  # noqa: S608 - constants alone
-    " (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f" ({', '.join('?' * MESSAGE_COLUMNS.count(','))})"
 )
 _FILTERS: dict[View, str] = {
-    "original": " AND kind = 'original'"
+    "original": " AND kind = 'original' AND undone_at IS NULL"
     # ?1 and not the column: SQLite would look up the runs again for every message.
     " AND (run_id IS NULL OR run_id NOT IN (SELECT id FROM runs"
     " WHERE session_id = ?1 AND undone_at IS NOT NULL))",
@@ -45,6 +47,7 @@ _HIDDEN = (
     " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1"
     " AND kind IN ('summary', 'derived'))"
     " AND NOT EXISTS (SELECT 1 FROM runs WHERE session_id = ?1 AND undone_at IS NOT NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1 AND undone_at IS NOT NULL)"
     " FROM sessions WHERE id = ?1"
 )
 _LAST = (
@@ -78,29 +81,51 @@ def append(
     stored = []
     for message in messages:
         seq += 1
-        columns = storable(message)
-        created_at = message.created_at or (None if keep_times else now)
-        row = (
-            session_id,
-            seq,
-            run_id,
-            columns.role,
-            columns.content,
-            columns.reasoning_content,
-            columns.tool_calls,
-            columns.tool_call_id,
-            columns.name,
-            message.kind,
-            *(message.covers or (None, None)),
-            columns.parts,
-            columns.provider_data,
-            int(columns.repaired),
-            None if created_at is None else to_text(created_at),
-            None if message.imported_at is None else to_text(message.imported_at),
-        )
-        connection.execute(_INSERT, row)
+        timed = message if keep_times or message.created_at else replace(message, created_at=now)
+        row = row_of(timed, session_id, seq, run_id=run_id)
+        insert(connection, row)
         stored.append(to_message((connection.last_insert_rowid(), *row)))
     return tuple(stored)
+
+
+def row_of(message: NewMessage, session_id: str, seq: int, *, run_id: str | None) -> Row:
+    """Return *message* in its place as a row, without the id that it is going to have."""
+    columns = storable(message)
+    return (
+        session_id,
+        seq,
+        run_id,
+        columns.role,
+        columns.content,
+        columns.reasoning_content,
+        columns.tool_calls,
+        columns.tool_call_id,
+        columns.name,
+        message.kind,
+        *(message.covers or (None, None)),
+        columns.parts,
+        columns.provider_data,
+        int(columns.repaired),
+        None if message.created_at is None else to_text(message.created_at),
+        None if message.imported_at is None else to_text(message.imported_at),
+        None,
+        None,
+        columns.extra,
+    )
+
+
+def with_marks(
+    row: Row, *, is_repaired: bool, undone_at: str | None, undone_after: int | None
+) -> Row:
+    """Return *row* with what was known of the message before it came here."""
+    *said, repaired, created_at, imported_at, _, _, extra = row
+    was_repaired = int(repaired or is_repaired)
+    return (*said, was_repaired, created_at, imported_at, undone_at, undone_after, extra)
+
+
+def insert(connection: apsw.Connection, row: Row) -> None:
+    """Insert a row of MESSAGE_COLUMNS without its id."""
+    connection.execute(_INSERT, row)
 
 
 def page(

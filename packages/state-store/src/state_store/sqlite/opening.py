@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from state_store.records import Run, Upgrade
+    from state_store.records import Run
     from state_store.sqlite.place import Place
+    from state_store.upkeep import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import apsw
 
 from state_store.errors import BackupUnusable, StoreDamaged, StoreLost, StoreMissing, StoreNewer
-from state_store.records import Backup, Restored
 from state_store.sqlite import backups, policy, sessions
 from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.creating import connect_to_new
 from state_store.sqlite.faults import newest_backup, translated
 from state_store.sqlite.swapping import swap
 from state_store.sqlite.telling import telling
+from state_store.upkeep import Backup, Restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from state_store.clock import UNREADABLE_TIME, from_text
-from state_store.export import call_object
+from state_store.export import call_object, require_unknown
 from state_store.records import (
     Message,
     NewMessage,
@@ -42,7 +42,7 @@ SESSION_COLUMNS = (
     "id, title, title_source, provider, endpoint, model_id, model_config, system_prompt,"
     " parameters, show_reasoning, status, message_count, total_tokens, cost, usage_complete,"
     " duration_ms, created_at, updated_at, archived_at, forked_from_session, forked_from_seq,"
-    " metadata, revision"
+    " metadata, revision, inherited_tokens, inherited_cost"
 )
 # What a person called a session is read as bytes: if it is damaged, all others are listed still.
 SUMMARY_COLUMNS = (
@@ -52,12 +52,12 @@ SUMMARY_COLUMNS = (
 MESSAGE_COLUMNS = (
     "id, session_id, seq, run_id, role, content, reasoning_content, tool_calls, tool_call_id,"
     " name, kind, covers_first, covers_last, parts, provider_data, repaired, created_at,"
-    " imported_at"
+    " imported_at, undone_at, undone_after, extra"
 )
 RUN_COLUMNS = (
     "id, session_id, first_seq, status, error_type, started_at, finished_at, owner, input_tokens,"
     " output_tokens, cached_input_tokens, reasoning_tokens, cost, provider, model, retry_of,"
-    " undone_at, journal_seq, journal_chain, journal_lost_count"
+    " undone_at, undone_after, journal_seq, journal_chain, journal_lost_count, copied_from"
 )
 EXECUTION_COLUMNS = (
     "run_id, session_id, call_seq, call_index, call_id, name, replay, started_at, finished_at,"
@@ -77,6 +77,7 @@ class StorableMessage:
     name: str | None
     parts: str | None
     provider_data: str | None
+    extra: str | None
     repaired: bool
 
 
@@ -103,6 +104,7 @@ def storable(message: NewMessage) -> StorableMessage:
         name=text(message.name),
         parts=parts,
         provider_data=text(message.provider_data),
+        extra=None if message.extra is None else text(require_unknown(message.extra)),
         repaired=repaired,
     )
 
@@ -202,10 +204,12 @@ def to_session(row: Row) -> Session:
         duration_ms=row[15],
         created_at=_time(row[16]),
         updated_at=_time(row[17]),
-        archived_at=_instant(row[18]),
+        archived_at=instant(row[18]),
         forked_from=None if row[19] is None else (row[19], row[20]),
         metadata=_object(row[21]),
         revision=row[22],
+        inherited_tokens=row[23],
+        inherited_cost=row[24],
     )
 
 
@@ -228,8 +232,11 @@ def to_message(row: Row) -> Message:
         parts=None if row[13] is None else tuple(json.loads(row[13])),
         provider_data=row[14],
         repaired=bool(row[15]),
-        created_at=_instant(row[16]),
-        imported_at=_instant(row[17]),
+        created_at=instant(row[16]),
+        imported_at=instant(row[17]),
+        undone_at=instant(row[18]),
+        undone_after=row[19],
+        extra=row[20],
     )
 
 
@@ -243,7 +250,7 @@ def to_run(row: Row) -> Run:
         status=row[3],
         error_type=row[4],
         started_at=_time(row[5]),
-        finished_at=_instant(row[6]),
+        finished_at=instant(row[6]),
         owner=row[7],
         usage=Usage(
             input_tokens=row[8],
@@ -255,9 +262,11 @@ def to_run(row: Row) -> Run:
         provider=row[13],
         model=row[14],
         retry_of=row[15],
-        undone_at=_instant(row[16]),
-        journal_head=None if row[17] is None else (row[17], row[18]),
-        journal_lost_count=row[19],
+        undone_at=instant(row[16]),
+        undone_after=row[17],
+        journal_head=None if row[18] is None else (row[18], row[19]),
+        journal_lost_count=row[20],
+        copied_from=row[21],
     )
 
 
@@ -273,7 +282,7 @@ def to_execution(row: Row) -> ToolExecution:
         name=row[5],
         replay=row[6],
         started_at=_time(row[7]),
-        finished_at=_instant(row[8]),
+        finished_at=instant(row[8]),
         outcome=row[9],
         result_seq=row[10],
     )
@@ -288,12 +297,19 @@ def _time(text: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
-def _instant(text: str | None) -> datetime | None:
+def instant(text: str | None) -> datetime | None:
+    """Return the time that a column holds, None where it holds none."""
     return None if text is None else _time(text)
 
 
 def _object(text: str | None) -> dict[str, Any]:
     return {} if text is None else json.loads(text)
+
+
+@_reading
+def to_call_ids(row: Row) -> tuple[str, ...]:
+    """Read the ids of the calls in a row that has the column `tool_calls` alone."""
+    return () if row[0] is None else tuple(call.id for call in _calls(row[0]))
 
 
 def _calls(text: str) -> tuple[ToolCall, ...]:

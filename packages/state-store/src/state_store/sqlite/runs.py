@@ -22,9 +22,10 @@ from state_store.sqlite.rows import EXECUTION_COLUMNS, RUN_COLUMNS, to_execution
 from state_store.text import repair_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+NOBODY = "00000000-0000-0000-0000-000000000000"  # the owner of a run that came without one
 _GET = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"  # noqa: S608 - constants alone
 _PENDING = f"SELECT {RUN_COLUMNS} FROM runs WHERE status = 'pending'"  # noqa: S608 - the same
 _PENDING_OF = f"{_PENDING} AND session_id = ?"
@@ -62,6 +63,7 @@ class Ending:
     cost: float | None = None
     journal_head: tuple[int, str] | None = None
     journal_lost_count: int = 0
+    outcomes: Mapping[tuple[int, int], ToolOutcome] = field(default_factory=dict)
 
 
 def get(connection: apsw.Connection, run_id: str) -> Run:
@@ -214,6 +216,11 @@ def finish(
     )
     if connection.changes() != 1:
         raise RunNotPending(run.id, status=run.status)
+    connection.executemany(
+        "UPDATE tool_executions SET finished_at = ?, outcome = ?"
+        " WHERE run_id = ? AND call_seq = ? AND call_index = ? AND outcome IS NULL",
+        [(to_text(now), outcome, run.id, *place) for place, outcome in ending.outcomes.items()],
+    )
     close_open_tools(connection, run.id, now)
 
 

@@ -79,6 +79,20 @@ _ADVANCE = (
     " revision = revision + 1 WHERE id = ?8"
 )
 
+# The totals of what is there. Copied runs are counted apart, and those under way not yet.
+_COUNT_AGAIN = """
+UPDATE sessions SET
+    message_count = (SELECT count(*) FROM messages WHERE session_id = ?1 AND kind = 'original'),
+    (total_tokens, cost, usage_complete) = (
+        SELECT coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), sum(cost),
+            coalesce(min(input_tokens IS NOT NULL AND output_tokens IS NOT NULL), 1)
+        FROM runs WHERE session_id = ?1 AND copied_from IS NULL AND status <> 'pending'),
+    (inherited_tokens, inherited_cost) = (
+        SELECT coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), sum(cost)
+        FROM runs WHERE session_id = ?1 AND copied_from IS NOT NULL)
+WHERE id = ?1
+"""
+
 
 def insert(
     connection: apsw.Connection, session_id: str, settings: NewSession, created_at: datetime
@@ -222,6 +236,11 @@ def update(
     return get(connection, session_id)
 
 
+def count_again(connection: apsw.Connection, session_id: str) -> None:
+    """Make a new session's totals those of the rows that were put into it."""
+    connection.execute(_COUNT_AGAIN, (session_id,))
+
+
 def delete(connection: apsw.Connection, session_id: str, now: datetime) -> Deleted:
     """Delete the session and all that belongs to it, and leave a tombstone without content."""
     session = get(connection, session_id)
@@ -255,9 +274,9 @@ def unerased(connection: apsw.Connection) -> tuple[str, ...]:
     return tuple(str(session_id) for (session_id,) in rows)
 
 
-def mark_erased(connection: apsw.Connection, session_id: str, now: datetime) -> None:
-    """Note that nothing of a deleted session is left outside this database."""
-    connection.execute(
+def mark_erased(connection: apsw.Connection, session_ids: tuple[str, ...], now: datetime) -> None:
+    """Note that nothing of these deleted sessions is left outside this database."""
+    connection.executemany(
         "UPDATE tombstones SET erased_at = ? WHERE session_id = ? AND erased_at IS NULL",
-        (to_text(now), session_id),
+        [(to_text(now), session_id) for session_id in session_ids],
     )

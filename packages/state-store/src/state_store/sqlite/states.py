@@ -54,9 +54,10 @@ def _require_prefix(state: SessionState, stored: tuple[Message, ...]) -> None:
 def _said(message: NewMessage) -> StorableMessage:
     """Return the columns by which two messages are the same.
 
+    Fields that we have no place for are not among them: who rebuilds a message does not know them.
     A message that was repaired on its way in equals the one it was made from.
     """
-    return replace(storable(message), repaired=False)
+    return replace(storable(message), repaired=False, extra=None)
 
 
 def to_new(message: Message) -> NewMessage:
@@ -74,6 +75,7 @@ def to_new(message: Message) -> NewMessage:
         provider_data=message.provider_data,
         created_at=message.created_at,
         imported_at=message.imported_at,
+        extra=message.extra,
     )
 
 

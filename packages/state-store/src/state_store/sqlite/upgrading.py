@@ -23,7 +23,6 @@ import apsw
 
 from state_store.clock import to_text
 from state_store.errors import StateStoreError, StoreDamaged, StoreFull, UpgradeFailed
-from state_store.records import Upgrade
 from state_store.sqlite import backups, policy, unproven
 from state_store.sqlite.beside import free_bytes, size_of, was_replaced_since
 from state_store.sqlite.connecting import connect, require_file
@@ -34,6 +33,7 @@ from state_store.sqlite.restoring import put_back
 from state_store.sqlite.swapping import require_finished
 from state_store.sqlite.telling import telling
 from state_store.sqlite.unproven import Unproven
+from state_store.upkeep import Upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -119,6 +119,7 @@ RULES: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "archived_at": is_time,
         "metadata": _is_object,
         "revision": _is_ordinal,
+        "inherited_tokens": _counts,
     },
     "runs": {
         "id": is_id,
@@ -129,7 +130,9 @@ RULES: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "finished_at": is_time,
         "owner": is_id,
         "undone_at": is_time,
+        "undone_after": _counts,
         "journal_lost_count": _counts,
+        "copied_from": is_id,
     },
     "messages": {
         "id": _is_ordinal,
@@ -142,6 +145,9 @@ RULES: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
         "parts": _is_list_of_objects,
         "repaired": _is_flag,
         "imported_at": is_time,
+        "undone_at": is_time,
+        "undone_after": _counts,
+        "extra": _is_object,
     },
     "tool_executions": {
         "run_id": is_id,

@@ -1,8 +1,8 @@
 """A family of made-up migrations, and old databases to upgrade with them.
 
-What the tests of the upgrade engine share. The first migration is the real one, so that an old
-database is filled through the store itself; the others each do something else that migrations do:
-change tables, rebuild one with its rows, make a trigger, compute with a function of Python.
+What the tests of the upgrade engine share. They come behind the real ones, and an old database is
+filled with what the store itself writes. Each does something else that migrations do: change
+tables, rebuild one with its rows, make a trigger, compute with a function of Python.
 
 Invariant: what `fill` writes is the same every time but for ids and times, and holds a run that a
 process left pending, whose owner is dead.
@@ -11,18 +11,23 @@ process left pending, whose owner is dead.
 from __future__ import annotations
 
 import hashlib
-import re
-from contextlib import closing
+import json
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
 from state_store.clock import new_id
 from state_store.records import NewSession, SessionState
-from state_store.sqlite.opening import open_database
+from state_store.sqlite import runs
+from state_store.sqlite.creating import create
+from state_store.sqlite.database import Database
+from state_store.sqlite.gate import enter
+from state_store.sqlite.opening import make_directory, open_database
 from state_store.sqlite.place import Place
+from state_store.sqlite.recovery import claim
 from state_store.sqlite.schema import SCHEMA, Migration, Schema
 from state_store.sqlite.store import SqliteStore
 from state_store.testing.clocks import SteppingClock
@@ -32,6 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
+
+
+T = TypeVar("T")
+
+
+def _named(place: int, name: str) -> str:
+    """Return the name of the migration that is at *place* behind the real ones."""
+    return f"{SCHEMA.version + place:04}_{name}"
 
 
 def in_sql(name: str, text: str) -> Migration:
@@ -57,54 +70,55 @@ def _mood_of(*titles: object) -> str | None:
 
 def _rebuilding() -> str:
     """Return the SQL that makes the table of runs anew, with a column more, and moves its rows."""
-    (table,) = re.findall(r"(CREATE TABLE runs .*?STRICT;)", _first(), re.DOTALL)
-    indexes = re.findall(r"(CREATE [A-Z ]*INDEX runs_.*?;)", _first(), re.DOTALL)
-    columns = re.findall(r"^  ([a-z_]+) ", table, re.MULTILINE)
-    new = table.replace("TABLE runs", "TABLE runs_new").replace(
-        "  UNIQUE", "  attempt INTEGER NOT NULL DEFAULT 1,\n  UNIQUE"
+    with closing(apsw.Connection(":memory:")) as real:
+        for migration in SCHEMA.migrations:
+            migration.apply(real)
+        (table,), *indexes = real.execute(
+            "SELECT sql FROM sqlite_schema WHERE tbl_name = 'runs' AND sql NOT NULL"
+            " ORDER BY type = 'index'"
+        ).fetchall()
+        names = real.execute("SELECT name FROM pragma_table_info('runs')").fetchall()
+    new = (
+        str(table)
+        .replace("TABLE runs", "TABLE runs_new")
+        .replace("  UNIQUE", "  attempt INTEGER NOT NULL DEFAULT 1,\n  UNIQUE")
     )
-    moved = ", ".join(columns)
-    return "\n".join(
+    moved = ", ".join(str(name) for (name,) in names)
+    return ";\n".join(
         (
             new,
-            f"INSERT INTO runs_new ({moved}) SELECT {moved} FROM runs;",  # noqa: S608 - the schema's own names
-            "DROP TABLE runs;",
-            "ALTER TABLE runs_new RENAME TO runs;",
-            *indexes,
+            f"INSERT INTO runs_new ({moved}) SELECT {moved} FROM runs",  # noqa: S608 - the schema's own names
+            "DROP TABLE runs",
+            "ALTER TABLE runs_new RENAME TO runs",
+            *(str(index) for (index,) in indexes),
         )
     )
 
 
-def _first() -> str:
-    from state_store.sqlite.schema import read_sql  # noqa: PLC0415 - a file is read
-
-    return read_sql(SCHEMA.migrations[0].name)
-
-
 WIDER = in_sql(
-    "0002_wider",
+    _named(1, "wider"),
     "ALTER TABLE sessions ADD COLUMN mood TEXT;"
     "CREATE TABLE moods (mood TEXT NOT NULL PRIMARY KEY) STRICT;"
     "CREATE INDEX sessions_mood ON sessions (mood);",
 )
 TRIGGERED = in_sql(
-    "0004_triggered",
+    _named(3, "triggered"),
     "CREATE TABLE lengths (message_id INTEGER PRIMARY KEY, characters INTEGER NOT NULL) STRICT;"
     "INSERT INTO lengths SELECT id, length(coalesce(content, '')) FROM messages;"
     "CREATE TRIGGER messages_length AFTER INSERT ON messages BEGIN"
     " INSERT INTO lengths VALUES (new.id, length(coalesce(new.content, ''))); END;",
 )
-COMPUTED = Migration(name="0005_computed", apply=_in_python)
+COMPUTED = Migration(name=_named(4, "computed"), apply=_in_python)
 
 
 def rebuilt() -> Migration:
     """Return the migration that moves the rows of a table into a new one."""
-    return in_sql("0003_rebuilt", _rebuilding())
+    return in_sql(_named(2, "rebuilt"), _rebuilding())
 
 
 def family() -> Schema:
-    """Return the first migration with all the made-up ones on top."""
-    return Schema((SCHEMA.migrations[0], WIDER, rebuilt(), TRIGGERED, COMPUTED))
+    """Return the real migrations with all the made-up ones on top."""
+    return Schema((*SCHEMA.migrations, WIDER, rebuilt(), TRIGGERED, COMPUTED))
 
 
 FIRST = Schema(SCHEMA.migrations[:1])
@@ -119,11 +133,69 @@ class Filled:
 
 
 def open_store(place: Place) -> SqliteStore:
-    """Open the store of a program that has the schema of *place*."""
+    """Open the store of a program that has the newest real schema, or made-up ones on top of it."""
     opened = open_database(place, writing=True)
     store = SqliteStore(opened.database, opened.recovery, clock=place.clock, new_id=new_id)
     store.recovered, store.upgraded = opened.recovered, opened.upgraded
     return store
+
+
+class OldStore:
+    """A store as a program of an older schema has it open: its place among others, its claim.
+
+    Its methods are not kept. What one did is done with today's in memory and its rows moved, as far
+    as the older schema has columns for them.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        with ExitStack() as undo:
+            make_directory(place.path.parent)
+            presence = enter(place, creating=True)
+            undo.callback(presence.close)
+            create(place)
+            self.database = Database.open(place, writing=True, presence=presence)
+            undo.callback(self.database.close)
+            make_directory(place.owners_dir)
+            self._owner = claim(place.owners_dir, clock=place.clock)
+            undo.pop_all()
+        self._leaves_a_run = False
+
+    def write(self, work: Callable[[SqliteStore], T]) -> T:
+        """Do *work* as this store, in one transaction, and return what it returns."""
+        place = self._place
+        with closing(
+            SqliteStore.in_memory(workspace_id=place.workspace_id, clock=place.clock)
+        ) as model:
+            done = work(model)
+            with model._database.read() as source, self.database.write() as connection:  # noqa: SLF001 - rows as they are
+                for table in ("sessions", "runs", "messages", "tool_executions", "tombstones"):
+                    self._move(source, connection, table)
+                connection.execute(
+                    "UPDATE runs SET owner = ? WHERE status = 'pending' AND id IN"
+                    " (SELECT value FROM json_each(?))",
+                    (self._owner.id, json.dumps([run.id for run in runs.pending(source)])),
+                )
+                self._leaves_a_run |= bool(connection.changes())
+        return done
+
+    def _move(self, source: apsw.Connection, connection: apsw.Connection, table: str) -> None:
+        known, wanted = (
+            [name for (name,) in one.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+            for one in (connection, source)
+        )
+        # Ids of messages go on behind those that are there.
+        names = [name for name in wanted if name in known and (table, name) != ("messages", "id")]
+        columns = ", ".join(names)
+        connection.executemany(
+            f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(names))})",  # noqa: S608 - names of the schema
+            source.execute(f"SELECT {columns} FROM {table}").fetchall(),  # noqa: S608 - the same
+        )
+
+    def close(self) -> None:
+        """Close it in good order. The file of its claim stays while a run of it is pending."""
+        self._owner.release(keep_file=self._leaves_a_run)
+        self.database.close()
 
 
 def fill(store: SqliteStore) -> Filled:
@@ -159,11 +231,8 @@ def old_database(
 ) -> Filled:
     """Make a database of an older *schema* at *path*, filled, closed, with a dead owner's run."""
     place = Place.at(path, workspace_id=workspace_id, schema=schema, clock=clock or SteppingClock())
-    store = open_store(place)
-    try:
-        return fill(store)
-    finally:
-        store.close()
+    with closing(OldStore(place)) as store:
+        return store.write(fill)
 
 
 def digest_of(path: Path) -> str:

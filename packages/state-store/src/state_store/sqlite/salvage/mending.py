@@ -16,6 +16,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from state_store.sqlite import consistency
+from state_store.sqlite.runs import NOBODY
 from state_store.sqlite.salvage.mark import marked
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from state_store.sqlite.salvage.collecting import Collection
     from state_store.sqlite.salvage.recognition import Row
 
-UNKNOWN_OWNER = "00000000-0000-0000-0000-000000000000"  # of a rebuilt run: nobody's
 _DELETED = """
 SELECT session_id, count(*) FROM messages WHERE session_id IN (SELECT session_id FROM tombstones)
 GROUP BY session_id
@@ -172,7 +172,7 @@ def _rebuild_run(
         "error_type": None if is_answered else "interrupted",
         "started_at": began or now,
         "finished_at": ended or now,
-        "owner": UNKNOWN_OWNER,
+        "owner": NOBODY,
     }
     if collection.insert("runs", row):
         collection.note_rebuilt("runs", session_id)
@@ -211,19 +211,24 @@ def _write_sessions(
         if row["status"] == "running":
             row["status"] = "failed" if statuses.get(session_id) == "failed" else "idle"
         found = totals.get(session_id.encode(), consistency.Totals())
-        if (row["message_count"], row["total_tokens"]) != (
-            found.message_count,
-            found.total_tokens,
-        ) or not consistency.same_cost(row["cost"], found.cost):
+        if _count_again(row, found):
             collection.touch(session_id)
-            row["cost"] = found.cost
-        row |= {
-            "message_count": found.message_count,
-            "total_tokens": found.total_tokens,
-            "usage_complete": int(found.usage_complete),
-        }
         if not collection.insert("sessions", row) and session_id not in lost:
             collection.drop("sessions", row, "impossible")
+
+
+def _count_again(row: Row, found: consistency.Totals) -> bool:
+    """Give a session the totals of the rows that are there; say whether it had others."""
+    same = True
+    for name in ("message_count", "total_tokens", "inherited_tokens"):
+        same &= row.get(name, 0) == getattr(found, name)
+        row[name] = getattr(found, name)
+    for name in ("cost", "inherited_cost"):
+        if not consistency.same_cost(row.get(name), getattr(found, name)):
+            same = False
+            row[name] = getattr(found, name)
+    row["usage_complete"] = int(found.usage_complete)
+    return not same
 
 
 def _rebuilt_session(session_id: str) -> Row:

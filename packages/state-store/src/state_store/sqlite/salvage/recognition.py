@@ -41,7 +41,7 @@ MENDABLE: Mapping[str, frozenset[str]] = {
 }
 # What is counted again from the rows anyway.
 _COUNTED: Mapping[str, frozenset[str]] = {
-    "sessions": frozenset({"message_count", "total_tokens", "usage_complete"})
+    "sessions": frozenset({"message_count", "total_tokens", "usage_complete", "inherited_tokens"})
 }
 
 

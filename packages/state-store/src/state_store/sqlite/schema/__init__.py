@@ -89,4 +89,4 @@ def _in_sql(name: str) -> Migration:
     return Migration(name=name, apply=partial(apply_sql, name=name))
 
 
-SCHEMA = Schema((_in_sql("0001_first"), _in_sql("0002_erasing")))
+SCHEMA = Schema(tuple(map(_in_sql, ("0001_first", "0002_erasing", "0003_branches"))))

@@ -6,6 +6,8 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from state_store.clock import new_id
 from state_store.records import NewMessage, NewSession, SessionState
 from state_store.testing.contract.basis import Contract
@@ -129,6 +131,48 @@ class ExportContract(Contract):
         lines = exported(store, session_id)
         assert [line["role"] for line in lines] == ["user", "assistant", "tool", "assistant"]
         assert [call["id"] for call in lines[1]["tool_calls"]] == ["c1", "c2"]
+
+    @pytest.mark.parametrize("ids", [("", "", ""), ("same", "same", "same"), ("a", "", "a")])
+    def test_the_rows_know_whose_a_result_is(
+        self, store: SessionStore, ids: tuple[str, ...]
+    ) -> None:
+        """Where the provider's ids are empty or all the same, order still is the calls' order."""
+        session_id = store.create_session().id
+        run = begin(store, session_id)
+        seq = store.start_tools(run.id, calling(*ids), ["safe"] * 3).seq
+        for index in (2, 0, 1):
+            store.finish_tool(
+                run.id,
+                call_seq=seq,
+                call_index=index,
+                outcome="ok",
+                message=result(ids[index], f"of {index}"),
+            )
+        complete(store, run)
+        contents = [line["content"] for line in exported(store, session_id)]
+        assert contents[2:5] == ["of 0", "of 1", "of 2"]
+
+    def test_what_comes_after_the_start_is_not_exported(self, store: SessionStore) -> None:
+        """An export is the session as it was when it began, however slowly it is read."""
+        messages = tuple(user(str(number)) for number in range(LONG_COUNT))
+        session_id = new_id()
+        store.save(SessionState(id=session_id, messages=messages), timedelta(0))
+        lines = store.export_messages(session_id)
+        next(lines)
+        complete(store, begin(store, session_id))
+        assert len(list(lines)) == LONG_COUNT - 1
+        assert len(exported(store, session_id)) == LONG_COUNT + 2
+
+    def test_a_snapshot_is_of_one_moment(self, store: SessionStore) -> None:
+        """Session, runs, executions and the last seq fit together."""
+        session_id = session_with_turn(store)
+        run = begin(store, session_id)
+        seq = store.start_tools(run.id, calling("c1"), ["safe"]).seq
+        found = store.snapshot(session_id)
+        assert (found.session, found.last_seq) == (store.get_session(session_id), seq)
+        assert found.runs == store.runs(session_id).items
+        assert found.executions == store.tool_executions(session_id)
+        assert store.snapshot(store.create_session().id).last_seq == 0
 
     def test_a_long_session_is_exported_to_the_last_line(self, store: SessionStore) -> None:
         """No line is lost where one page ends and the next begins."""

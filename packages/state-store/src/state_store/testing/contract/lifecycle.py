@@ -23,6 +23,7 @@ from state_store.testing.turns import (
     contents,
     result,
     session_with_turn,
+    source,
     user,
 )
 
@@ -41,8 +42,17 @@ CALLS: dict[str, Callable[[SessionStore], Any]] = {
     "close_session": lambda store: store.close_session("x", spent=timedelta(0)),
     "archive_session": lambda store: store.archive_session("x", archived=True),
     "delete": lambda store: store.delete("x"),
+    "search": lambda store: store.search("x"),
+    "prepare_search": lambda store: store.prepare_search(),
+    "search_state": lambda store: store.search_state(),
     "unerased": lambda store: store.unerased(),
     "mark_erased": lambda store: store.mark_erased("x"),
+    "totals": lambda store: store.totals(),
+    "fork_session": lambda store: store.fork_session("x"),
+    "undo": lambda store: store.undo("x"),
+    "redo": lambda store: store.redo("x"),
+    "summarize": lambda store: store.summarize("x", "in short", through=1),
+    "import_session": lambda store: store.import_session(source(), messages=(), digest="x"),
     "begin_run": lambda store: store.begin_run("x", user(), run_id=new_id()),
     "start_tools": lambda store: store.start_tools("x", calling("c1"), ["safe"]),
     "finish_tool": lambda store: store.finish_tool(
@@ -56,6 +66,7 @@ CALLS: dict[str, Callable[[SessionStore], Any]] = {
     "last_messages": lambda store: store.last_messages("x", 1),
     "runs": lambda store: store.runs("x"),
     "tool_executions": lambda store: store.tool_executions("x"),
+    "snapshot": lambda store: store.snapshot("x"),
     "save": lambda store: store.save(SessionState(id="x"), timedelta(0)),
     "load": lambda store: store.load("x"),
     "export_messages": lambda store: list(store.export_messages("x")),

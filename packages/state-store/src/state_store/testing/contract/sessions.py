@@ -51,6 +51,12 @@ NEEDS_A_SESSION: dict[str, Callable[[SessionStore, str], Any]] = {
     "last_messages": lambda store, key: store.last_messages(key, 1),
     "runs": lambda store, key: store.runs(key),
     "tool_executions": lambda store, key: store.tool_executions(key),
+    "snapshot": lambda store, key: store.snapshot(key),
+    "totals": lambda store, key: store.totals(key),
+    "fork_session": lambda store, key: store.fork_session(key),
+    "undo": lambda store, key: store.undo(key),
+    "redo": lambda store, key: store.redo(key),
+    "summarize": lambda store, key: store.summarize(key, "in short", through=1),
     "load": lambda store, key: store.load(key),
     "export_messages": lambda store, key: list(store.export_messages(key)),
 }

@@ -13,6 +13,7 @@ from state_store.testing.turns import USAGE, begin, calling, complete, contents,
 
 if TYPE_CHECKING:
     from state_store.protocol import SessionStore
+    from state_store.records import ToolOutcome
 
 
 class ToolsContract(Contract):
@@ -119,6 +120,25 @@ class ToolsContract(Contract):
         assert (first.outcome, second.outcome) == ("cancelled", "unknown")
         assert second.finished_at is not None
         assert second.result_seq is None
+
+    def test_a_failed_run_says_how_calls_without_a_result_have_ended(
+        self, store: SessionStore
+    ) -> None:
+        """What is known of them is kept; what has ended stays, and the others are unknown."""
+        session_id = store.create_session().id
+        run = begin(store, session_id)
+        seq = store.start_tools(run.id, calling("a", "b", "c"), ["safe", "unsafe", "safe"]).seq
+        store.finish_tool(run.id, call_seq=seq, call_index=0, outcome="ok", message=result("a"))
+        known: dict[tuple[int, int], ToolOutcome] = {
+            (seq, 0): "error",
+            (seq, 1): "cancelled",
+            (seq + 1, 2): "ok",
+        }
+        store.fail_run(run.id, "cancelled", usage=USAGE, outcomes=known)
+        executions = store.tool_executions(session_id)
+        assert [one.outcome for one in executions] == ["ok", "cancelled", "unknown"]
+        assert executions[1].finished_at is not None
+        assert [one.result_seq is None for one in executions] == [False, True, True]
 
     def test_call_ids_may_be_empty_or_used_again(self, store: SessionStore) -> None:
         """Place identifies a call, its id does not."""
