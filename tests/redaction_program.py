@@ -23,7 +23,7 @@ from redaction_modes import MODES
 from run_journal.event_base import Event
 from run_journal.redact import Guard
 from sessions_api.cli import debug
-from sessions_api.providers import openai_client
+from sessions_api.providers import http_provider
 from sessions_api.runs import recorder, story
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def _take_the_guards_away() -> None:
         return (repr(error), *map(str, beside), *notes, *(w for one in causes for w in told(one)))
 
     @contextlib.contextmanager
-    def untranslated(_: str) -> Iterator[None]:
+    def untranslated(*_: object) -> Iterator[None]:
         yield
 
     patched: list[tuple[Any, str, Any]] = [
         (Event, "__post_init__", lambda _: None),
         (Guard, "reason_against", lambda *_: None),
         (debug, "OUR_ERRORS", BaseException),
-        (openai_client, "translated", untranslated),
+        (http_provider, "translated", untranslated),
         (recorder, "error_type_of", lambda error: " ".join(told(error)) or "internal"),
         (story, "_bytes", lambda text: text),
         (story, "type_names_of", told),

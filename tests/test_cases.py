@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from processes import TIMEOUT_S, Place, line_of
+from state_store.sqlite.schema import SCHEMA
 
 
 def test_c01_many_processes_that_start_at_once_all_get_their_session(place: Place) -> None:
@@ -24,7 +25,8 @@ def test_c01_many_processes_that_start_at_once_all_get_their_session(place: Plac
     try:
         ask = "SELECT role, count(*) FROM messages GROUP BY role"
         assert sorted(connection.execute(ask)) == [("assistant", 16), ("user", 16)]
-        assert connection.execute("SELECT count(*) FROM schema_version").fetchone() == (2,)
+        migrations = connection.execute("SELECT count(*) FROM schema_version").fetchone()
+        assert migrations == (SCHEMA.version,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         statuses = connection.execute("SELECT DISTINCT status FROM runs").fetchall()
         assert statuses == [("completed",)]

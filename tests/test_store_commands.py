@@ -18,6 +18,7 @@ from sessions_api import Agent
 from sessions_api.cli.app import build
 from sessions_api.state import read_state
 from state_store import Maintenance
+from state_store.sqlite.schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +26,23 @@ if TYPE_CHECKING:
 WHAT_NOW = Path(__file__).parents[1] / "docs" / "what-now.md"
 COMMAND = re.compile(r"tinyagent(?: +[^\s;`#|)\"]+)+")
 REPLACED = re.compile(r"What was there before: (.*)")
-# A store as the first schema had it, made by the program's own code.
+# A store as the first schema had it.
 FIRST_SCHEMA = """
+from contextlib import closing
 from datetime import timedelta
-from state_store import NewMessage, NewSession, SessionState, SqliteStore, new_id
+from state_store import NewMessage, NewSession, SessionState, new_id
 from state_store.sqlite.place import Place
-from state_store.sqlite.schema import SCHEMA, Schema
+from state_store.testing.family import FIRST, OldStore
 from workspace_identity import open_workspace
 
-Place.at.__func__.__kwdefaults__["schema"] = Schema(SCHEMA.migrations[:1])
 found = open_workspace(".")
-with SqliteStore.open(found.paths.database, workspace_id=found.id) as store:
+place = Place.at(found.paths.database, workspace_id=found.id, schema=FIRST)
+with closing(OldStore(place)) as store:
     for title in ("first", "second"):
         said = NewMessage(role="user", content=f"said in the {title}")
         settings = NewSession(title=title, provider="offline", model_id="offline")
-        store.save(SessionState(id=new_id(), settings=settings, messages=(said,)), timedelta())
+        state = SessionState(id=new_id(), settings=settings, messages=(said,))
+        store.write(lambda today: today.save(state, timedelta()))
 print("made", flush=True)
 """
 # Ctrl-C, a real one, when the work tells that it is at STEP.
@@ -126,11 +129,11 @@ def chat(place: Place, typed: str) -> tuple[int, str, str]:
 
 
 def as_a_newer_program(database: Path) -> None:
-    """Add what a program of schema 3 might have."""
+    """Add what a program of the next schema might have."""
     connection = apsw.Connection(str(database))
     connection.execute("ALTER TABLE sessions ADD COLUMN mood TEXT")
     connection.execute("CREATE TABLE moods (name TEXT)")
-    connection.execute("PRAGMA user_version=3")
+    connection.execute(f"PRAGMA user_version={SCHEMA.version + 1}")
     connection.close()
 
 
@@ -172,7 +175,7 @@ def test_a_backup_is_listed_and_brings_back_what_was_there(place: Place) -> None
     talk(place, "after")
     listed = place.tinyagent("store", "backups").stdout
     name = path.name.rpartition(".backup-")[2]
-    row = rf"^{name}  \d{{4}}-\d\d-\d\d [\d:]{{8}}[+-]\d\d:\d\d +\S+ kB +2 +1$"
+    row = rf"^{name}  \d{{4}}-\d\d-\d\d [\d:]{{8}}[+-]\d\d:\d\d +\S+ kB +{SCHEMA.version} +1$"
     assert re.search(row, listed, re.MULTILINE)
 
     refused = place.tinyagent("store", "restore", name)
@@ -221,7 +224,7 @@ def test_what_is_no_backup_is_refused_and_changes_nothing(place: Place) -> None:
     before = kept_bytes(database)
     several = place.tinyagent("store", "restore", ".backup-", "--yes")
     assert several.returncode == 3
-    assert len(re.findall(r"\d{8}T\d{12}Z-v2", several.stderr)) == 2
+    assert len(re.findall(rf"\d{{8}}T\d{{12}}Z-v{SCHEMA.version}", several.stderr)) == 2
     junk = place.root / "junk"
     junk.write_bytes(b"no database " * 1000)
     (place.root / "elsewhere").mkdir()
@@ -293,17 +296,20 @@ def test_an_older_database_is_upgraded_once_and_that_is_told(place: Place) -> No
     assert told == [("second", 1), ("first", 1)]
     (line,) = listed.stderr.splitlines()
     (backup,) = place.json("store", "backups")["backups"]
-    assert "from schema 1 to 2" in line
+    assert f"from schema 1 to {SCHEMA.version}" in line
     assert line.endswith(backup["path"])
     assert (backup["version"], backup["session_count"]) == (1, 2)
     (event,) = re.findall(r'\{[^\n]*"event":"store.migrated"[^\n]*', place.journal())
-    assert (json.loads(event)["from_version"], json.loads(event)["to_version"]) == (1, 2)
+    assert (json.loads(event)["from_version"], json.loads(event)["to_version"]) == (
+        1,
+        SCHEMA.version,
+    )
 
     # A backup of an older schema can be restored, and is upgraded in its turn.
     assert place.tinyagent("store", "restore", "Z-v1", "--yes").returncode == 0
     again = place.tinyagent("run", "more", "--continue")
     assert again.returncode == 0, again.stderr
-    assert again.stderr.count("from schema 1 to 2") == 1
+    assert again.stderr.count(f"from schema 1 to {SCHEMA.version}") == 1
     assert place.journal().count('"event":"store.migrated"') == 2
     assert titles(place) == ["first", "second"]
 
@@ -339,7 +345,8 @@ def test_c09_a_newer_database_is_refused_by_every_command(place: Place) -> None:
         refused = place.tinyagent(*command)
         assert (refused.returncode, refused.stdout) == (6, ""), (command, refused.stderr)
         failed, todo = refused.stderr.splitlines()
-        assert "has schema version 3, this program supports 2" in failed
+        found = f"schema version {SCHEMA.version + 1}, this program supports {SCHEMA.version}"
+        assert found in failed
         assert todo.startswith("Upgrade tinyagent")
     code, output, _ = chat(place, "hello\n")
     assert (code, output) == (6, "")

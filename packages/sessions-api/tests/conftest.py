@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -11,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from sessions_api.providers.anthropic import AnthropicProvider, AsyncAnthropicProvider
-from sessions_api.providers.base import Delta, ModelReply, ModelRequest
-from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
-
 # Test folders are not packages, so what the tests share is found by its folder.
 sys.path.insert(0, str(Path(__file__).parent))
 
 from faces import AsyncFace, Face, Looker, SyncFace
 from messages_server import MessagesServer
+from responses_server import ResponsesServer
+from services import WIRES, Ask, Service, ask_async, ask_sync
+from talking import talk  # noqa: F401 - a fixture for the chat's tests
 from tinyagent_process import call, tinyagent  # noqa: F401 - fixtures for all tests
 from wire_server import WireServer
 
@@ -105,56 +103,39 @@ def messages_wire(no_other_service: None) -> Iterator[MessagesServer]:
         yield server
 
 
-Ask = Callable[..., list[Delta | ModelReply]]
-
-
-def _ask_sync(
-    kind: Any, request: ModelRequest, *, stream: bool = False, **configuration: Any
-) -> list[Delta | ModelReply]:
-    provider = kind(**configuration)
-    try:
-        return list(provider.stream(request)) if stream else [provider.reply(request)]
-    finally:
-        provider.close()
-
-
-def _ask_async(
-    kind: Any, request: ModelRequest, *, stream: bool = False, **configuration: Any
-) -> list[Delta | ModelReply]:
-    async def ask() -> list[Delta | ModelReply]:
-        provider = kind(**configuration)
-        try:
-            if stream:
-                return [item async for item in provider.stream(request)]
-            return [await provider.reply(request)]
-        finally:
-            await provider.close()
-
-    return asyncio.run(ask())
+@pytest.fixture
+def responses_wire(no_other_service: None) -> Iterator[ResponsesServer]:
+    """Run a service of the Responses API without a script, in the same environment."""
+    with ResponsesServer() as server:
+        yield server
 
 
 @pytest.fixture(
-    params=[(_ask_sync, OpenAIProvider), (_ask_async, AsyncOpenAIProvider)], ids=["sync", "async"]
+    params=[
+        pytest.param((server, kind, asking), id=f"{name}-{face}")
+        for name, server, *kinds in WIRES
+        for kind, asking, face in zip(kinds, (ask_sync, ask_async), ("sync", "async"), strict=True)
+    ]
 )
-def ask(request: pytest.FixtureRequest, wire: WireServer) -> Ask:
-    """Ask the service through one face; what it gave comes back as a list, the reply last."""
-    return _asking(request.param, wire)
+def service(request: pytest.FixtureRequest, no_other_service: None) -> Iterator[Service]:
+    """Run a service of each wire format, each asked through both faces."""
+    server, provider, asking = request.param
+    with server() as wire:
+        yield Service(wire=wire, server=server, provider=provider, asking=asking)
 
 
-@pytest.fixture(
-    params=[(_ask_sync, AnthropicProvider), (_ask_async, AsyncAnthropicProvider)],
-    ids=["sync", "async"],
-)
-def ask_messages(request: pytest.FixtureRequest, messages_wire: MessagesServer) -> Ask:
-    """Ask the service of the Messages API in the same way."""
-    return _asking(request.param, messages_wire)
+def _asking_fixture(wire_name: str, wire_fixture: str) -> Any:
+    kinds = next(kinds for name, _, *kinds in WIRES if name == wire_name)
+
+    @pytest.fixture(params=zip((ask_sync, ask_async), kinds, strict=True), ids=["sync", "async"])
+    def ask(request: pytest.FixtureRequest) -> Ask:
+        asking, provider = request.param
+        wire = request.getfixturevalue(wire_fixture)
+        return Service(wire=wire, server=type(wire), provider=provider, asking=asking).ask
+
+    return ask
 
 
-def _asking(face: tuple[Ask, Any], wire: WireServer) -> Ask:
-    ask, kind = face
-
-    def ask_wire(model_request: ModelRequest, **configuration: Any) -> list[Delta | ModelReply]:
-        options = {"base_url": wire.base_url, "max_retries": 0} | configuration
-        return ask(kind, model_request, **options)
-
-    return ask_wire
+ask = _asking_fixture("chat", "wire")
+ask_messages = _asking_fixture("messages", "messages_wire")
+ask_responses = _asking_fixture("responses", "responses_wire")

@@ -56,6 +56,10 @@ class SyncFace:
         """Answer *text*."""
         return self.agent.run(text)
 
+    def retry(self, run_id: str, **options: Any) -> RunResult:
+        """Try a failed run again."""
+        return self.agent.retry(run_id, **options)
+
     def stream(
         self, text: str, *, leave_after: int | None = None, into: list[RunEvent] | None = None
     ) -> list[RunEvent]:
@@ -98,6 +102,10 @@ class AsyncFace:
     def run(self, text: str) -> RunResult:
         """Answer *text*."""
         return self._runner.run(self.agent.run(text))
+
+    def retry(self, run_id: str, **options: Any) -> RunResult:
+        """Try a failed run again."""
+        return self._runner.run(self.agent.retry(run_id, **options))
 
     def stream(
         self, text: str, *, leave_after: int | None = None, into: list[RunEvent] | None = None
@@ -151,6 +159,12 @@ class _Bridge:
 
 
 Face = SyncFace | AsyncFace
+
+
+def core_of(agent: Face) -> Any:
+    """Return the synchronous `Sessions` of either face, for use in the middle of a run."""
+    core = getattr(agent.sessions, "_sessions", agent.sessions)
+    return getattr(core, "_core", core)
 
 
 class Looker:

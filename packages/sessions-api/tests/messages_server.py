@@ -13,6 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from wire_rules import anthropic_problems
 from wire_server import Turn, WireServer
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class MessagesServer(WireServer):
     def base_url(self) -> str:
         """Where clients should be pointed."""
         return super().base_url.removesuffix("/v1")
+
+    def problems_in(self, body: Any) -> list[str]:
+        """Return the rules that a request breaks."""
+        return anthropic_problems(body)
 
     def whole(self, turn: Turn) -> str:
         """Return the turn as a whole message; a tool's input is the exact text of the turn."""

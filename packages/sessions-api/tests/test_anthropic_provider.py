@@ -181,6 +181,25 @@ def test_c38_blocks_of_another_model_or_service_and_unsigned_ones_are_left_out(
 
 
 @both_ways
+def test_thinking_that_nothing_came_of_does_not_go_back(
+    ask_messages: Ask, messages_wire: MessagesServer, *, stream: bool
+) -> None:
+    """The service refuses a turn that ends with it; it is kept with the message all the same."""
+    text = {"type": "text", "text": "So"}
+    cut = [Turn(message={"content": one}) for one in ([text, THOUGHT, REDACTED], [THOUGHT])]
+    messages_wire.script(*cut, Turn(text="x"), Turn(text="x"))
+    first, second = (last(ask_messages(HELLO, stream=stream)) for _ in range(2))
+    on = ModelMessage(role="user", content="go on")
+    ask_messages(follow_up(first, on))
+    ask_messages(follow_up(second, on))
+    assert messages_wire.requests[2].body["messages"][1]["content"] == [text]
+    (turn,) = messages_wire.requests[3].body["messages"]
+    assert [block["text"] for block in turn["content"]] == ["hello", "go on"]
+    assert "EqoB+/==" in str(second.provider_data)
+    assert messages_wire.problems == []
+
+
+@both_ways
 def test_a_call_that_was_cut_off_keeps_what_came_of_it(
     ask_messages: Ask, messages_wire: MessagesServer, *, stream: bool
 ) -> None:

@@ -24,7 +24,7 @@ KEY = "sk-" + "made-up-for-tests-0123456789"
 def body_of(*messages: ModelMessage, **fields: Any) -> dict[str, Any]:
     """Return the body that a request with *messages* becomes."""
     request = ModelRequest(model="m", messages=messages, **fields)
-    return request_body(request, model="m", endpoint="http://x", stream=False)
+    return request_body(request, endpoint="http://x")
 
 
 def user(text: str | None = None, *parts: dict[str, Any]) -> ModelMessage:

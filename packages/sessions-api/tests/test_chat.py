@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from sessions_api import Agent, ModelReply, ToolCall, tool
+from sessions_api import ModelReply, ToolCall
 from sessions_api.chat.commands import CommandUnknown, find_command
-from sessions_api.chat.lines import StreamLines
-from sessions_api.chat.loop import Chat
 from sessions_api.showing.terminal_text import cut, safe, width
-from sessions_api.testing import ScriptedProvider
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Talk = Callable[..., tuple[str, str]]
-
-
-@tool(replay="safe")
-def shout(text: str) -> str:
-    """Shout."""
-    return text.upper()
-
-
-@pytest.fixture
-def talk(workspace: Path, state_home: Path) -> Talk:
-    """Hold a chat with a script of replies; what went to output and aside comes back."""
-
-    def talk(script: Iterable[Any], *lines: str, **options: Any) -> tuple[str, str]:
-        output, aside = io.StringIO(), io.StringIO()
-        provider = ScriptedProvider(script)
-        resume = options.pop("resume", None)
-        with Agent(
-            workspace, provider=provider, state_home=state_home, tools=[shout], **options
-        ) as agent:
-            if resume:
-                agent.sessions.resume(resume)
-            typed = io.StringIO("".join(f"{line}\n" for line in lines))
-            chat = Chat(agent, lines=StreamLines(typed), output=output, aside=aside)
-            chat.run()
-        return output.getvalue(), aside.getvalue()
-
-    return talk
+    from talking import Talk
 
 
 def test_answers_go_to_output_and_all_else_aside(talk: Talk) -> None:
@@ -78,7 +46,7 @@ def test_a_line_with_a_slash_never_reaches_the_model(talk: Talk) -> None:
         ["fine"], "/sesions latest", "/", "/e", "//etc is a directory", "/exi", "no"
     )
     assert output == "fine\n"
-    assert "There is no command /sesions. Did you mean /sessions?" in aside
+    assert "There is no command /sesions. Did you mean /sessions" in aside
     assert "/export or /exit" in aside
 
 
@@ -140,7 +108,7 @@ def test_an_answer_has_no_power_over_the_terminal(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "found"),
-    [("new", "new"), ("S", "sessions"), ("he", "help"), ("ren", "rename"), ("exp", "export")],
+    [("new", "new"), ("SES", "sessions"), ("he", "help"), ("ren", "rename"), ("exp", "export")],
 )
 def test_unique_prefixes_name_a_command(typed: str, found: str) -> None:
     """Upper case is no other name."""

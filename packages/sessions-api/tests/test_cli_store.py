@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,6 @@ from state_store import (
     BackupUnusable,
     NewSession,
     SessionState,
-    SqliteStore,
     StoreDamaged,
     StoreInUse,
     StoreLost,
@@ -32,7 +32,8 @@ from state_store import (
     new_id,
 )
 from state_store.sqlite.place import Place
-from state_store.sqlite.schema import SCHEMA, Schema
+from state_store.sqlite.schema import SCHEMA
+from state_store.testing.family import FIRST, OldStore
 from tinyagent_process import Terminal
 from workspace_identity import open_workspace
 
@@ -43,17 +44,16 @@ WAIT_S = 10
 FAILED_UPGRADE: dict[str, Any] = {"step": "0002", "found": 1, "wanted": 2, "backup_path": "/b"}
 
 
-def made_by_the_first_schema(tinyagent: Tinyagent, monkeypatch: pytest.MonkeyPatch) -> None:
+def made_by_the_first_schema(tinyagent: Tinyagent) -> None:
     """Make a store as schema 1 had it, with one session."""
     found = open_workspace(
         tinyagent.workspace, state_home=tinyagent.environment["TINYAGENT_STATE_HOME"]
     )
-    with monkeypatch.context() as patch:
-        defaults = vars(Place)["at"].__func__.__kwdefaults__
-        patch.setitem(defaults, "schema", Schema(SCHEMA.migrations[:1]))
-        with SqliteStore.open(found.paths.database, workspace_id=found.id) as store:
-            settings = NewSession(title="old", provider="offline")
-            store.save(SessionState(id=new_id(), settings=settings), timedelta())
+    settings = NewSession(title="old", provider="offline")
+    state = SessionState(id=new_id(), settings=settings)
+    place = Place.at(found.paths.database, workspace_id=found.id, schema=FIRST)
+    with closing(OldStore(place)) as store:
+        store.write(lambda today: today.save(state, timedelta()))
 
 
 @pytest.mark.parametrize(
@@ -121,27 +121,25 @@ def test_a_restore_asks_at_a_terminal_and_no_is_the_answer_of_silence(
 
 
 def test_whoever_meets_an_older_database_first_tells_its_upgrade(
-    call: Call, tinyagent: Tinyagent, monkeypatch: pytest.MonkeyPatch
+    call: Call, tinyagent: Tinyagent
 ) -> None:
     """Also a command that looks up a reference before it opens for writing; once."""
-    made_by_the_first_schema(tinyagent, monkeypatch)
+    made_by_the_first_schema(tinyagent)
     code, _, errors = call("sessions", "rename", "old", "new")
     assert code == 0
-    assert errors.count("was upgraded from schema 1 to 2") == 1
+    assert errors.count(f"was upgraded from schema 1 to {SCHEMA.version}") == 1
     journals = "".join(
         path.read_text() for path in tinyagent.workspace.parent.glob("state/logs/*/*.jsonl")
     )
     assert journals.count("store.migrated") == 1
 
 
-def test_chat_tells_an_upgrade_too(
-    call: Call, tinyagent: Tinyagent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chat_tells_an_upgrade_too(call: Call, tinyagent: Tinyagent) -> None:
     """Beside the answers, so that a pipe gets those alone."""
-    made_by_the_first_schema(tinyagent, monkeypatch)
+    made_by_the_first_schema(tinyagent)
     code, output, errors = call("chat", typed="hello\n")
     assert (code, output.count("\n")) == (0, 1)
-    assert "was upgraded from schema 1 to 2" in errors
+    assert f"was upgraded from schema 1 to {SCHEMA.version}" in errors
 
 
 def shown_on_standard_error(capsys: pytest.CaptureFixture[str], text: str) -> str:

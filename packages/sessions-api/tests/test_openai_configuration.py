@@ -14,7 +14,6 @@ from sessions_api.providers.base import (
     ModelMessage,
     ModelReply,
     ModelRequest,
-    StreamingProvider,
 )
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 from wire_server import Turn, WireServer
@@ -26,17 +25,6 @@ Ask = Callable[..., list[Delta | ModelReply]]
 
 KEY = "sk-" + "made-up-for-tests-0123456789"
 HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
-
-
-def test_both_faces_are_streaming_providers(wire: WireServer) -> None:
-    """They satisfy the protocol, also for the type checker."""
-    providers: list[StreamingProvider] = [
-        OpenAIProvider(base_url=wire.base_url),
-        AsyncOpenAIProvider(base_url=wire.base_url),
-    ]
-    for provider in providers:
-        assert isinstance(provider, StreamingProvider)
-        assert (provider.name, provider.endpoint) == ("openai", wire.base_url)
 
 
 def test_the_endpoint_shows_no_credentials(wire: WireServer) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from sessions_api.providers.base import (
 from sessions_api.providers.openai_answer import Answer
 from sessions_api.providers.openai_request import request_body
 from state_store import ToolCall, Usage
+from wire_rules import openai_chat_problems
 from wire_server import Turn, WireServer
 
 Ask = Callable[..., list[Delta | ModelReply]]
@@ -156,28 +159,34 @@ def test_unknown_fields_of_message_and_call_round_trip(
         ModelMessage(role="tool", content="12:00", tool_call_id="call_b"),
     ]
     # The surrogate cannot be sent as UTF-8 by any client; the body shows what would be.
-    body = request_body(follow_up(reply, *results), model="m", endpoint=wire.base_url, stream=False)
+    body = request_body(follow_up(reply, *results), endpoint=wire.base_url)
     said = body["messages"][1]
     assert said["reasoning_details"] == details
     assert "extra_content" not in said["tool_calls"][0]
     assert said["tool_calls"][1]["extra_content"] == signed["extra_content"]
 
 
-def test_unknown_fields_stay_away_from_another_endpoint(ask: Ask, wire: WireServer) -> None:
-    """A second service would refuse the first one's inventions, and must not learn them."""
+def test_unknown_fields_stay_away_from_another_endpoint_and_model(
+    ask: Ask, wire: WireServer
+) -> None:
+    """A second one would refuse the first one's inventions, and a service must not learn them."""
     wire.script(Turn(text="hi", message={"reasoning_details": ["secret"], "reasoning": "hm"}))
     reply = last(ask(HELLO))
-    body = request_body(follow_up(reply), model="m", endpoint="http://other/v1", stream=False)
-    assert body["messages"][1] == {"role": "assistant", "content": "hi"}
+    other_model = replace(follow_up(reply), model="m-2")
+    for request, endpoint in (
+        (follow_up(reply), "http://other/v1"),
+        (other_model, wire.base_url),
+    ):
+        body = request_body(request, endpoint=endpoint)
+        assert body["messages"][1] == {"role": "assistant", "content": "hi"}
+        assert not openai_chat_problems(body, extensions=False)
 
 
 @pytest.mark.parametrize("data", ["not json", "[]", '"text"', '{"openai": 3}', '{"other": {}}'])
 def test_provider_data_of_other_providers_is_left_alone(data: str) -> None:
     """A session that was held with another provider can be continued here."""
     message = ModelMessage(role="assistant", content="hi", provider_data=data)
-    body = request_body(
-        ModelRequest(model="m", messages=(message,)), model="m", endpoint="http://x", stream=False
-    )
+    body = request_body(ModelRequest(model="m", messages=(message,)), endpoint="http://x")
     assert body["messages"] == [{"role": "assistant", "content": "hi"}]
 
 
@@ -216,7 +225,7 @@ def test_the_request_says_what_it_was_given(ask: Ask, wire: WireServer) -> None:
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": [{"type": "text", "text": "look"}, image], "name": "ann"},
             {"role": "user", "content": [text, image]},
-            {"role": "critic", "content": ""},
+            {"role": "user", "content": ""},  # the only one that this format has for it
         ],
         "tools": [
             {
@@ -229,27 +238,45 @@ def test_the_request_says_what_it_was_given(ask: Ask, wire: WireServer) -> None:
     }
 
 
+def test_what_a_tool_shows_follows_the_results_as_the_users() -> None:
+    """In a result the format takes text alone, and nothing may stand between results."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    text = {"type": "text", "text": "seen"}
+    calls = tuple(ToolCall(id=one, name="look", arguments="") for one in "ab")
+    turn = (
+        ModelMessage(role="assistant", tool_calls=calls),
+        ModelMessage(role="tool", tool_call_id="a", parts=(text, image)),
+        ModelMessage(role="tool", tool_call_id="b", parts=(image,)),
+    )
+    body = request_body(ModelRequest(model="m", messages=(*turn, *HELLO.messages)))
+    assert openai_chat_problems(body) == []
+    _, first, second, shown, hello = body["messages"]
+    assert (first["content"], second["content"]) == ("seen", "")
+    assert shown == {"role": "user", "content": [image, image]}
+    assert hello["content"] == "hello"
+    last_ones = request_body(ModelRequest(model="m", messages=turn))["messages"]
+    assert last_ones[-1] == shown
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(st.lists(st.sampled_from(["", "a", "b"]), min_size=1, max_size=3), max_size=4))
 def test_every_result_carries_the_id_of_its_call(ids: list[list[str]]) -> None:
-    """Whatever ids came, those of one turn are distinct, not empty, and pair in order."""
+    """Whatever ids came, those of a request are distinct, not empty, and pair in order."""
     messages: list[ModelMessage] = []
     for turn in ids:
         calls = tuple(ToolCall(id=one, name="t", arguments="") for one in turn)
         messages.append(ModelMessage(role="assistant", tool_calls=calls))
         messages += [ModelMessage(role="tool", content="r", tool_call_id=one) for one in turn]
     request = ModelRequest(model="m", messages=tuple(messages))
-    body = request_body(request, model="m", endpoint="http://x", stream=False)
-    wire_messages = iter(body["messages"])
-    for turn in ids:
-        calls = next(wire_messages)["tool_calls"]
-        sent = [call["id"] for call in calls]
-        answered = [next(wire_messages)["tool_call_id"] for _ in turn]
-        assert answered == sent
-        assert all(call["function"]["arguments"] == "{}" for call in calls)
-        assert len(set(sent)) == len(sent)
-        assert all(sent)
-        assert all(kept in sent for kept in turn if kept)
+    body = request_body(request, endpoint="http://x")
+    assert not ids or not openai_chat_problems(body, extensions=False)
+    called = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    sent = [call["id"] for call in called]
+    results = [message for message in body["messages"] if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in results] == sent
+    assert all(call["function"]["arguments"] == "{}" for call in called)
+    assert len(set(sent)) == len(sent)
+    assert {one for turn in ids for one in turn if one} <= set(sent)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -267,10 +294,10 @@ def test_fragments_without_an_index_or_all_of_index_zero_are_told_apart() -> Non
     """Services that stream whole calls, or number them wrongly, still give two calls."""
 
     def calls(*fragments: dict[str, Any]) -> list[tuple[str, str, str]]:
-        answer = Answer(endpoint="http://x")
+        answer = Answer(endpoint="http://x", model="m")
         for fragment in fragments:
             delta = {"tool_calls": [fragment]}
-            answer.feed_chunk({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})
+            answer.feed_event({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})
         found = answer.reply(streamed=True).tool_calls
         return [(call.id, call.name, call.arguments) for call in found]
 
@@ -294,6 +321,8 @@ def test_content_in_parts_and_a_refusal_become_the_text() -> None:
         ({"content": ""}, ""),
         ({}, None),
     ):
-        answer = Answer(endpoint="http://x")
-        answer.feed_completion({"choices": [{"message": message, "finish_reason": "stop"}]})
+        answer = Answer(endpoint="http://x", model="m")
+        answer.feed_whole(
+            json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+        )
         assert answer.reply(streamed=False).content == text

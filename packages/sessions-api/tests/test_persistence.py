@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
-import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +9,6 @@ import pytest
 
 from faces import Looker, said
 from sessions_api import Agent, AgentClosed
-from sessions_api.testing import ScriptedProvider
 from state_store import (
     StateStoreError,
     StoreDamaged,
@@ -170,32 +166,3 @@ def test_a_closed_agent_says_so(open_agent: OpenAgent) -> None:
             agent.run("a")
         with pytest.raises(StateStoreError):
             agent.sessions.list()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
-def test_c33_descriptors_return_to_where_they_were(workspace: Path, state_home: Path) -> None:
-    """Opening, running, failing to open and closing leave nothing behind."""
-    blocked = workspace.with_name("file")
-    blocked.write_text("no directory")
-
-    def once() -> None:
-        with Agent(workspace, provider=ScriptedProvider(["hi"]), state_home=state_home) as agent:
-            agent.run("hello")
-            agent.sessions.list()
-            threads = [threading.Thread(target=agent.sessions.list) for _ in range(3)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        with pytest.raises((StateHomeUnusable, StoreUnavailable)):
-            Agent(workspace, provider="offline", state_home=blocked)
-
-    def count() -> int:
-        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the kernel's own list
-
-    once()
-    before = count()
-    for _ in range(40):
-        once()
-    assert abs(count() - before) <= 1
-    assert list(state_home.glob("workspaces/*/owners/*")) == []

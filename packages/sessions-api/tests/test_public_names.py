@@ -16,15 +16,24 @@ from sessions_api.testing import AsyncScriptedProvider, ScriptedProvider
 FACES = [(Agent, AsyncAgent), (Sessions, AsyncSessions), (RunStream, AsyncRunStream)]
 # What only one face has, with the reason.
 SYNC_ONLY = {
-    "used": "a run calls it, inside the conversation's thread",
-    "changed": "the same",
+    Sessions: {
+        "used": "a run calls it, inside the conversation's thread",
+        "changed": "the same",
+    }
 }
-ASYNC_ONLY = {"open": "a constructor cannot wait; `async with` does it"}
+ASYNC_ONLY = {AsyncAgent: {"open": "a constructor cannot wait; `async with` does it"}}
+AT_ONCE = {"stream"}  # returns what does nothing until it is iterated
+PAIRS = {
+    "__enter__": "__aenter__",
+    "__exit__": "__aexit__",
+    "__iter__": "__aiter__",
+    "__next__": "__anext__",
+}
 
 
 def public(cls: type[Any]) -> dict[str, Any]:
-    """Return the public methods and properties of *cls*."""
-    return {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+    """Return the public methods and properties of *cls*, inherited ones too."""
+    return {name: value for name, value in inspect.getmembers(cls) if not name.startswith("_")}
 
 
 def signature(function: Any) -> list[tuple[str, Any, Any, str]]:
@@ -34,23 +43,122 @@ def signature(function: Any) -> list[tuple[str, Any, Any, str]]:
     return rows[1:]
 
 
+def returned(function: Any) -> str:
+    """Return what comes back, by the name that it has in the synchronous face."""
+    return str(inspect.signature(function).return_annotation).replace("Async", "")
+
+
+def differences(sync: type[Any], asynchronous: type[Any]) -> list[str]:
+    """Return what somebody who knows one face would not expect of the other."""
+    left, right = public(sync), public(asynchronous)
+    found = [f"only in one: {name}" for name in sorted(set(left) ^ set(right))]
+    for name in sorted(set(left) & set(right)):
+        one, other = left[name], right[name]
+        if isinstance(one, property) or isinstance(other, property):
+            if type(one) is not type(other) or returned(one.fget) != returned(other.fget):
+                found.append(f"another property: {name}")
+            continue
+        if signature(one) != signature(other):
+            found.append(f"other parameters: {name}")
+        if returned(one) != returned(other):
+            found.append(f"another answer: {name}")
+        waits = inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other)
+        if waits is (name in AT_ONCE):
+            found.append(f"blocks the event loop: {name}")
+        if not inspect.getdoc(one) or not inspect.getdoc(other):
+            found.append(f"undocumented: {name}")
+    for name, pair in PAIRS.items():
+        if hasattr(sync, name) is not hasattr(asynchronous, pair):
+            found.append(f"only in one: {name}")
+    return found
+
+
 @pytest.mark.parametrize(("sync", "asynchronous"), FACES, ids=lambda cls: cls.__name__)
 def test_both_faces_have_the_same_methods_with_the_same_signatures(
     sync: type[Any], asynchronous: type[Any]
 ) -> None:
-    """Whoever knows one face knows the other."""
-    left, right = public(sync), public(asynchronous)
-    assert set(left) - set(right) <= set(SYNC_ONLY)
-    assert set(right) - set(left) <= set(ASYNC_ONLY)
-    for name in set(left) & set(right):
-        if isinstance(left[name], property):
-            assert isinstance(right[name], property), name
-            continue
-        assert signature(left[name]) == signature(right[name]), name
-        assert inspect.getdoc(right[name]), name
-        waits = inspect.iscoroutinefunction(right[name]) or inspect.isasyncgenfunction(right[name])
-        assert waits or name == "stream", f"{name} would block the event loop"
-    assert signature(sync.__init__) == signature(asynchronous.__init__) or sync is not Agent
+    """Whoever knows one face knows the other (C32): names, kinds, defaults, types, answers."""
+    alone = {**SYNC_ONLY.get(sync, {}), **ASYNC_ONLY.get(asynchronous, {})}
+    assert differences(sync, asynchronous) == [f"only in one: {name}" for name in sorted(alone)]
+
+
+def test_both_agents_are_made_alike() -> None:
+    """The same workspace, the same options."""
+    assert signature(Agent.__init__) == signature(AsyncAgent.__init__)
+
+
+def test_the_comparison_of_the_faces_finds_every_kind_of_difference() -> None:
+    """So that the test above could fail."""
+
+    class Left:
+        @property
+        def kept(self) -> int:
+            return 1
+
+        def gone(self) -> None:
+            """Do nothing."""
+
+        def renamed(self, ref: str) -> None:
+            """Do nothing."""
+
+        def defaulted(self, limit: int = 20) -> None:
+            """Do nothing."""
+
+        def positional(self, cursor: str) -> None:
+            """Do nothing."""
+
+        def typed(self, ref: str) -> None:
+            """Do nothing."""
+
+        def answering(self) -> int:
+            """Do nothing."""
+            return 1
+
+        def blocking(self) -> None:
+            """Do nothing."""
+
+        def silent(self) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+    class Right:
+        async def kept(self) -> int:
+            """Do nothing."""
+            return 1
+
+        async def renamed(self, session: str) -> None:
+            """Do nothing."""
+
+        async def defaulted(self, limit: int = 10) -> None:
+            """Do nothing."""
+
+        async def positional(self, *, cursor: str) -> None:
+            """Do nothing."""
+
+        async def typed(self, ref: str | None) -> None:
+            """Do nothing."""
+
+        async def answering(self) -> str:
+            """Do nothing."""
+            return ""
+
+        def blocking(self) -> None:
+            """Do nothing."""
+
+        async def silent(self) -> None: ...
+
+    assert differences(Left, Right) == [
+        "only in one: gone",
+        "another answer: answering",
+        "blocks the event loop: blocking",
+        "other parameters: defaulted",
+        "another property: kept",
+        "other parameters: positional",
+        "other parameters: renamed",
+        "undocumented: silent",
+        "other parameters: typed",
+        "only in one: __enter__",
+    ]
 
 
 def test_all_names_are_sorted_and_resolve() -> None:

@@ -166,6 +166,27 @@ def test_a_summary_whose_range_begins_with_a_failed_run_is_not_lost() -> None:
     assert [message.content for message in context(only_failed, failed)] == ["later"]
 
 
+def test_a_summary_that_says_what_was_taken_back_does_not_count() -> None:
+    """Unless that was undone before it was made, so that its text does not have it."""
+    rows = stored(
+        {**USER, "content": "one"},
+        {**USER, "content": "two", "run_id": "back"},
+        {**USER, "content": "three"},
+        {"role": "system", "kind": "summary", "covers": (1, 1), "content": "early"},
+        {"role": "system", "kind": "summary", "covers": (1, 3), "content": "late"},
+    )
+
+    def said(**undone: Any) -> list[str | None]:
+        return [message.content for message in context(rows, [run("back", **undone)])]
+
+    assert said() == ["late"]
+    assert said(undone_at=MOMENT, undone_after=5) == ["early", "three"]
+    assert said(undone_at=MOMENT, undone_after=4) == ["late"]
+    assert said(undone_at=MOMENT, undone_after=None) == ["early", "three"]
+    rows[1] = replace(rows[1], run_id=None, undone_at=MOMENT, undone_after=5)
+    assert said() == ["early", "three"]
+
+
 ids = st.sampled_from(["", "a", "b"])
 histories = st.lists(
     st.one_of(

@@ -5,13 +5,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
 
+from cancelling import CancelledAt
 from faces import Looker, calling, said
 from sessions_api import Agent, AsyncAgent, ModelReply, ModelRequest, RunFailed, SessionBusy
 from sessions_api.testing import AsyncScriptedProvider, ScriptedProvider
@@ -21,34 +22,6 @@ if TYPE_CHECKING:
 
 OpenAgent = Callable[..., Any]
 ENDINGS = {("failed", "cancelled"), ("completed", None)}
-
-
-class CancelledAt:
-    """A coroutine whose task is cancelled while it waits for the *place*-th time."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], place: int) -> None:
-        self._steps = coroutine.__await__()
-        self._place = place
-        self.waited = 0
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        error: BaseException | None = None
-        while True:
-            try:
-                future = next(self._steps) if error is None else self._steps.throw(error)
-            except StopIteration as end:
-                return end.value
-            self.waited += 1
-            if self.waited == self._place:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()  # it lands in what the task waits for next
-            try:
-                yield future
-            except BaseException as raised:  # noqa: BLE001 - it belongs to the coroutine
-                error = raised
-            else:
-                error = None
 
 
 def tools_then_answer(request: ModelRequest) -> ModelReply:

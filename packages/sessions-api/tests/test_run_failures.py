@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,10 @@ from sessions_api import (
     ModelReply,
     ModelRequest,
     ProviderError,
-    ProviderUnavailable,
     RunFailed,
     SessionBusy,
     SessionsError,
+    ToolCall,
 )
 from sessions_api.runs.machine import MAX_PROVIDER_CALLS
 
@@ -30,6 +31,27 @@ SERVICE_FAILURES = [
     "provider.timeout",
     "provider.unavailable",
     "provider.bad_response",
+]
+
+
+ONE_CALL = ToolCall(id="1", name="x", arguments="{}")
+NO_TEXT: Any = 5
+WRONG_CALLS: list[Any] = [
+    None,
+    "text",
+    [{"name": "x"}],
+    (None,),
+    (ONE_CALL, replace(ONE_CALL, id=NO_TEXT)),
+    (replace(ONE_CALL, name=NO_TEXT),),
+    (replace(ONE_CALL, arguments=NO_TEXT),),
+]
+MALFORMED: list[dict[str, Any]] = [
+    *({"content": value} for value in (b"bytes", 12, ["text"], {"text": "x"})),
+    {"reasoning_content": 1.5},
+    {"finish_reason": object()},
+    {"provider_data": {"id": "x"}},
+    *({"tool_calls": value} for value in WRONG_CALLS),
+    *({"usage": value} for value in (None, {"input_tokens": 3}, 7)),
 ]
 
 
@@ -136,7 +158,8 @@ def test_a_provider_that_answers_nonsense_is_told_what_to_return(
     agent = open_agent(provider=Odd())
     with pytest.raises(RunFailed) as caught:
         agent.run("x")
-    assert isinstance(caught.value.__cause__, ProviderUnavailable)
+    assert isinstance(caught.value.__cause__, ProviderError)
+    assert caught.value.error_type == "provider.bad_response"
     assert "ModelReply" in str(caught.value.__cause__)
 
 
@@ -157,7 +180,7 @@ def test_an_asynchronous_provider_is_refused_by_the_synchronous_agent(
         with pytest.raises(RunFailed) as caught:
             agent.run("x")
         assert "AsyncAgent" in str(getattr(caught.value.__cause__, "hint", ""))
-    assert look.endings() == [("failed", "internal")]
+    assert look.endings() == [("failed", "provider.bad_response")]
 
 
 def test_a_model_that_only_calls_tools_is_stopped(open_agent: OpenAgent, look: Looker) -> None:
@@ -229,17 +252,23 @@ def test_a_second_run_of_a_session_is_busy_at_once(
     assert look.endings() == [("completed", None)] * 2
 
 
-@pytest.mark.parametrize("content", [b"bytes", 12, ["text"]], ids=repr)
+@pytest.mark.parametrize("wrong", MALFORMED, ids=repr)
 def test_a_reply_of_the_wrong_types_fails_the_run_and_nothing_else(
-    open_agent: OpenAgent, look: Looker, content: Any
+    open_agent: OpenAgent, look: Looker, wrong: dict[str, Any]
 ) -> None:
-    """It ends like any other failure, and the agent goes on."""
-    agent = open_agent([ModelReply(content=content), said("fine")])
+    """Whoever wrote the provider reads which part is wrong; nothing of the reply is committed."""
+    agent = open_agent([replace(ModelReply(content="secret words"), **wrong), said("fine")])
     with pytest.raises(RunFailed) as caught:
         agent.run("x")
-    assert caught.value.error_type == "internal"
+    cause = caught.value.__cause__
+    assert isinstance(cause, ProviderError)
+    assert (cause.error_type, cause.retryable) == ("provider.bad_response", False)
+    assert "ModelReply" in f"{cause} {cause.hint}"
+    assert next(iter(wrong)) in str(cause) or "ToolCall" in str(cause)
+    assert "secret" not in str(cause)
+    assert look.texts() == [("user", "x")]
     assert agent.run("y").text == "fine"
-    assert look.endings() == [("failed", "internal"), ("completed", None)]
+    assert look.endings() == [("failed", "provider.bad_response"), ("completed", None)]
 
 
 def test_a_fact_that_the_journal_refuses_costs_no_run_its_end(

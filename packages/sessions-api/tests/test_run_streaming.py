@@ -9,6 +9,7 @@ import pytest
 
 from faces import Looker, calling, said
 from sessions_api import (
+    Agent,
     AsyncAgent,
     ModelReply,
     ModelRequest,
@@ -110,7 +111,7 @@ def test_leaving_early_cancels_the_run_and_commits_that(
     agent = open_agent([calling(("one", "{}")), said("a b c"), said("next")], tools=[one])
     assert len(agent.stream("go", leave_after=leave_after)) == leave_after
     assert look.endings() == [("failed", "cancelled")]
-    assert look.outcomes() == ["unknown" if leave_after == 1 else "ok"]
+    assert look.outcomes() == ["cancelled" if leave_after == 1 else "ok"]  # it never began
     assert [role for role, _ in look.texts()][:2] == ["user", "assistant"]
     assert "a b c" not in [content for _, content in look.texts()]
     assert agent.sessions.active.status == "failed"
@@ -154,14 +155,61 @@ def test_a_stream_that_breaks_fails_the_run(
     assert look.texts() == [("user", "go")]
 
 
-def test_a_stream_without_a_reply_fails_the_run(open_agent: OpenAgent, look: Looker) -> None:
-    """The deltas are for the eye; the reply is what counts."""
+WRONG_TEXT: Any = b"bytes"
+MALFORMED: list[tuple[Any, ...]] = [
+    (),
+    (TextDelta(text="all there was"),),
+    ("just text", said("x")),
+    (None, said("x")),
+    (TextDelta(text=WRONG_TEXT), said("x")),
+    (said("once"), said("twice")),
+    (said("x"), TextDelta(text="more")),
+    (TextDelta(text="x"), ModelReply(tool_calls=WRONG_TEXT)),
+]
+
+
+@pytest.mark.parametrize("pieces", MALFORMED, ids=lambda one: str([type(x).__name__ for x in one]))
+def test_a_stream_that_is_none_fails_the_run_and_keeps_nothing_of_it(
+    open_agent: OpenAgent, look: Looker, pieces: tuple[Any, ...]
+) -> None:
+    """The deltas are for the eye; the one reply at the end is what counts."""
     agent = open_agent()
-    provider = pieces_for(agent.is_async, TextDelta(text="all there was"))
+    provider = pieces_for(agent.is_async, *pieces)
     with pytest.raises(RunFailed) as caught:
         open_agent(provider=provider).stream("go")
-    assert "ModelReply" in str(caught.value.__cause__)
+    assert caught.value.error_type == "provider.bad_response"
+    assert "ModelReply" in str(getattr(caught.value.__cause__, "hint", ""))
+    assert provider.let_go.is_set()
     assert look.texts() == [("user", "go")]
+
+
+@pytest.mark.parametrize("given", [None, 7, "coroutine"])
+def test_what_is_no_stream_at_all_fails_the_run(
+    open_agent: OpenAgent, look: Looker, given: Any
+) -> None:
+    """`stream` is a generator; whoever forgot a `yield` is told."""
+
+    class Odd(Pieces):
+        def stream(self, _: ModelRequest) -> Any:
+            """Return what nobody can iterate over."""
+            return asyncio.sleep(0) if given == "coroutine" else given
+
+    with pytest.raises(RunFailed) as caught:
+        open_agent(provider=Odd()).stream("go")
+    assert caught.value.error_type == "provider.bad_response"
+    assert "stream()" in str(caught.value.__cause__)
+    assert look.texts() == [("user", "go")]
+
+
+def test_an_asynchronous_stream_is_refused_by_the_synchronous_agent(
+    workspace: Path, state_home: Path, look: Looker
+) -> None:
+    """It says where it can be used."""
+    with Agent(workspace, provider=AsyncPieces(said("x")), state_home=state_home) as agent:
+        with pytest.raises(RunFailed) as caught, agent.stream("go") as stream:
+            list(stream)
+        assert "AsyncAgent" in str(getattr(caught.value.__cause__, "hint", ""))
+    assert look.endings() == [("failed", "provider.bad_response")]
 
 
 def test_reasoning_comes_as_pieces_of_its_own(open_agent: OpenAgent, look: Looker) -> None:

@@ -261,8 +261,8 @@ def test_c39_one_rule_turns_what_a_tool_returns_into_text(
 
 @pytest.mark.parametrize(
     "value",
-    [b"\xff\xfe", object(), lambda: None, {"k": "\ud800"}],
-    ids=["bytes", "object", "function", "surrogate"],
+    [b"\xff\xfe", object(), lambda: None],
+    ids=["bytes", "object", "function"],
 )
 def test_c39_what_cannot_be_expressed_is_a_tool_error(
     open_agent: OpenAgent, look: Looker, value: object

@@ -2,24 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from faces import Looker, calling, said
 from sessions_api import (
-    NewMessage,
-    NewSession,
     NoActiveSession,
-    ReferenceAmbiguous,
     ReferenceNotFound,
     RunFailed,
-    SessionState,
 )
-from sessions_api.conversation import TITLE_LIMIT, title_of
-from state_store import CursorInvalid, HistoryConflict, SessionNotFound
+from sessions_api.titles import TITLE_LIMIT, title_of
+from state_store import CursorInvalid, SessionNotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,75 +234,8 @@ def test_export_is_one_json_object_a_line(open_agent: OpenAgent) -> None:
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "hi", "tool_calls": None},
     ]
-    with pytest.raises(ValueError, match="yaml"):
+    with pytest.raises(ValueError, match="jsonl, archive"):
         list(agent.sessions.export(format="yaml"))
-
-
-def test_save_and_load_are_the_same_state(open_agent: OpenAgent) -> None:
-    """Saving appends what is new; a state that contradicts what is stored changes nothing."""
-    agent = open_agent([said("answer")])
-    state = SessionState(
-        id="01890000-0000-7000-8000-000000000001",
-        settings=NewSession(title="saved", title_source="user", model_id="m"),
-        messages=(NewMessage(role="user", content="a"), NewMessage(role="narrator", content="b")),
-    )
-    saved = agent.sessions.save(state, timedelta(seconds=2))
-    assert (saved.id, saved.message_count, saved.duration_ms) == (state.id, 2, 2000)
-    loaded = agent.sessions.load(state.id)
-    assert [(m.role, m.content) for m in loaded.messages] == [("user", "a"), ("narrator", "b")]
-    longer = replace(loaded, messages=(*loaded.messages, NewMessage(role="user", content="c")))
-    assert agent.sessions.save(longer, timedelta(seconds=3)).message_count == 3
-    with pytest.raises(HistoryConflict):
-        agent.sessions.save(loaded, timedelta())
-    agent.sessions.resume("saved")
-    agent.run("d")
-    sent = [(m.role, m.content) for m in agent.provider.requests[-1].messages]
-    assert sent == [("user", "a"), ("narrator", "b"), ("user", "c"), ("user", "d")]
-
-
-def test_every_kind_of_reference_finds_its_session(open_agent: OpenAgent) -> None:
-    """A whole id, its last digits, an exact title, or the latest."""
-    agent = open_agent()
-    first, second = agent.sessions.create("the first"), agent.sessions.create("the second")
-    for ref in (first.id, first.id[-8:], first.id[-4:], "the first"):
-        assert agent.sessions.resume(ref).id == first.id
-        assert agent.sessions.active.id == first.id
-    assert agent.sessions.resume().id == agent.sessions.resume("latest").id == second.id
-
-
-@pytest.mark.parametrize(
-    "ref", ["", "%", "_", "THE FIRST", "the", "zzz", "0" * 36, "\ud800", "a\x00"]
-)
-def test_a_reference_that_fits_nothing_starts_nothing(open_agent: OpenAgent, ref: str) -> None:
-    """No pattern, no part of a title, no case: the active session stays what it was."""
-    agent = open_agent()
-    session = agent.sessions.create("the first")
-    for ask in ("resume", "get", "delete", "archive", "messages"):
-        with pytest.raises(ReferenceNotFound):
-            getattr(agent.sessions, ask)(ref)
-    assert agent.sessions.active == session
-    assert len(agent.sessions.list().items) == 1
-    assert issubclass(ReferenceNotFound, LookupError)
-
-
-def test_a_near_reference_is_offered(open_agent: OpenAgent) -> None:
-    """Whoever mistypes a title reads which one was meant."""
-    agent = open_agent()
-    session = agent.sessions.create("database migration")
-    with pytest.raises(ReferenceNotFound) as caught:
-        agent.sessions.resume("databse migration")
-    assert session.id[-8:] in (caught.value.hint or "")
-
-
-def test_equal_titles_are_ambiguous(open_agent: OpenAgent) -> None:
-    """The candidates are named by their ids, newest first, and none is chosen."""
-    agent = open_agent()
-    ids = [agent.sessions.create("twin").id for _ in range(7)]
-    with pytest.raises(ReferenceAmbiguous) as caught:
-        agent.sessions.resume("twin")
-    assert [key for key, _ in caught.value.candidates] == ids[::-1]
-    assert ids[-1][-8:] in str(caught.value)
-    assert "and 2 more" in str(caught.value)
 
 
 def test_a_session_that_was_deleted_elsewhere_is_refused(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
@@ -73,6 +75,91 @@ def test_any_good_parameter_name_is_a_good_one(name: str) -> None:
     assert made(**made.parse("{}")) == 1
 
 
+@dataclass
+class Window:
+    """A nested type of the standard library."""
+
+    width: int
+    open: bool = False
+
+
+def test_a_dataclass_keeps_the_names_of_its_fields() -> None:
+    """Alone and in a list it is described, checked and built."""
+
+    def look(window: Window, others: tuple[Window, ...] = ()) -> str:
+        return f"{window} {others}"
+
+    made = tool(look)
+    assert set(made.spec.parameters["$defs"]["Window"]["properties"]) == {"width", "open"}
+    parsed = made.parse('{"window": {"width": 3}, "others": [{"width": 4}]}')
+    assert parsed == {"window": Window(3), "others": (Window(4),)}
+    with pytest.raises(ToolArgumentsInvalid, match=r"window\.width"):
+        made.parse('{"window": {"width": "wide"}}')
+
+
+def test_what_a_partial_binds_is_not_told_and_not_for_the_model_to_say() -> None:
+    """It may be a key; the rest has its hints and the docstring of the function."""
+
+    def fetch(page: int, key: str, *, unit: str = "m") -> str:
+        """Fetch a page."""
+        return f"{page} {key} {unit}"
+
+    made = tool(name="fetch")(partial(fetch, key="SECRET"))
+    assert made.spec.description == "Fetch a page."
+    assert "SECRET" not in str(made.spec)
+    assert set(made.spec.parameters["properties"]) == {"page", "unit"}
+    assert made(**made.parse('{"page": 2}')) == "2 SECRET m"
+    for odd in ('{"page": 2, "key": "mine"}', '{"page": "two"}'):
+        with pytest.raises(ToolArgumentsInvalid):
+            made.parse(odd)
+
+
+class Counter:
+    """Count."""
+
+    def __call__(self, n: int) -> int:
+        return n
+
+    def method(self, n: int) -> int:
+        return n
+
+
+def passed_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate as one does."""
+
+    @wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Counter(), Counter().method, passed_on(Counter().method), partial(Counter().method)],
+    ids=["object", "method", "decorated", "partial"],
+)
+def test_hints_are_found_wherever_the_signature_is(function: Callable[..., Any]) -> None:
+    """Whatever can be called with a name keeps the types of what it takes."""
+    made = tool(name="count")(function)
+    assert made.spec.parameters["properties"]["n"]["type"] == "integer"
+    assert made(**made.parse('{"n": 3}')) == 3
+    with pytest.raises(ToolArgumentsInvalid):
+        made.parse('{"n": "many"}')
+
+
+def test_a_default_that_json_cannot_carry_is_kept_from_the_model() -> None:
+    """Without a warning that nobody could do anything about."""
+    absent: Any = object()
+
+    def find(name: str = absent) -> bool:
+        return name is absent
+
+    made = tool(find)
+    assert "default" not in made.spec.parameters["properties"]["name"]
+    assert made(**made.parse("{}")) is True
+
+
 def positional(x: int, /) -> int:
     """Take by position."""
     return x
@@ -97,7 +184,9 @@ def odd_hint(x: object = None, y: NotThere = None) -> None:  # type: ignore[name
     """Have a hint that nobody can resolve."""
 
 
-@pytest.mark.parametrize("function", [positional, any_position, any_keyword, not_json, odd_hint])
+@pytest.mark.parametrize(
+    "function", [positional, any_position, any_keyword, not_json, odd_hint, dict]
+)
 def test_what_cannot_be_described_is_refused_by_name(function: Callable[..., Any]) -> None:
     """When the agent is made, not in the middle of a run."""
     with pytest.raises(ToolDefinitionInvalid, match=function.__name__) as caught:
@@ -106,7 +195,7 @@ def test_what_cannot_be_described_is_refused_by_name(function: Callable[..., Any
     assert issubclass(ToolDefinitionInvalid, TypeError)
 
 
-@pytest.mark.parametrize("name", ["with space", "x" * 65, "a-b"])
+@pytest.mark.parametrize("name", ["with space", "x" * 65, "a-b", "größe"])
 def test_a_name_that_services_refuse_is_refused_here(name: str) -> None:
     """Before it costs a request."""
     with pytest.raises(ToolDefinitionInvalid):

@@ -2,8 +2,9 @@
 
 Owns the wire format as a service speaks it: whole answers, server-sent events, errors, broken
 connections, nonsense. Invariant: one request takes one `Turn` off the script; what was asked is
-kept in `requests` exactly as it came. Error bodies repeat the caller's key on purpose, as real
-services do, so that a test can see whether it leaks.
+kept in `requests` exactly as it came. A body that breaks a rule of the format is answered with
+400, whatever the script says, and told in `problems`. Error bodies repeat the caller's key on
+purpose, as real services do, so that a test can see whether it leaks.
 
 Tests of this package get one from the fixture `wire`; a test that needs it in another process
 runs this file: `python wire_server.py --script turns.json`, a JSON list of objects with the
@@ -26,6 +27,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+from wire_rules import openai_chat_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,6 +93,7 @@ class WireServer:
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
         self.requests: list[Asked] = []
+        self.problems: list[str] = []
         self.closing = threading.Event()
         self.hung_up = threading.Event()
         self._connections: set[socket.socket] = set()
@@ -109,9 +113,16 @@ class WireServer:
         self.requests.append(asked)
         if self._on_request is not None:
             self._on_request(asked)
+        if problems := self.problems_in(asked.body):
+            self.problems += problems
+            return Turn(status=400, raw=json.dumps({"error": {"message": "; ".join(problems)}}))
         if not self._turns:
             return Turn(status=400, raw='{"error": {"message": "the script has no more turns"}}')
         return self._turns.popleft()
+
+    def problems_in(self, body: Any) -> list[str]:
+        """Return the rules that a request breaks."""
+        return openai_chat_problems(body)
 
     def whole(self, turn: Turn) -> str:
         """Return the JSON text that answers a request which asks for no stream."""
@@ -174,6 +185,7 @@ class _Http(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 10
+    disable_nagle_algorithm = True  # or a second answer on a connection waits 40 ms
     server: _Http
 
     def setup(self) -> None:

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sessions_api.agent import Agent, RunStream
-    from sessions_api.async_agent import AsyncAgent, AsyncRunStream
+    from sessions_api.async_agent import AsyncAgent
+    from sessions_api.async_sessions import AsyncSessions
+    from sessions_api.async_stream import AsyncRunStream
     from sessions_api.conversation import AgentOptions
     from sessions_api.errors import (
         AgentClosed,
+        ArgumentInvalid,
+        ArgumentTypeInvalid,
         EndpointChanged,
+        ImportInvalid,
         InputInvalid,
         NoActiveSession,
         ProviderError,
@@ -24,11 +29,15 @@ if TYPE_CHECKING:
         ProviderUnknown,
         ReferenceAmbiguous,
         ReferenceNotFound,
+        RetryRefused,
         RunFailed,
+        SelectionInvalid,
         SessionsError,
         SettingsInvalid,
         ToolDefinitionInvalid,
+        UnsafeRetry,
     )
+    from sessions_api.loaded import LoadedState
     from sessions_api.providers import make_provider
     from sessions_api.providers.base import (
         ModelMessage,
@@ -47,14 +56,21 @@ if TYPE_CHECKING:
         ToolFinished,
         ToolStarted,
     )
+    from sessions_api.runs.exchanges import Exchange
+    from sessions_api.runs.tool_output import ToolOutput
     from sessions_api.runs.tools import Tool, tool
-    from sessions_api.sessions import AsyncSessions, Sessions
+    from sessions_api.sessions import Sessions
     from sessions_api.workspace_files.tools import workspace_tools
     from state_store import (
+        BoundaryInvalid,
         Deleted,
+        Hit,
         Message,
+        ModelTotals,
         NewMessage,
         NewSession,
+        NothingToRedo,
+        NothingToUndo,
         Page,
         Run,
         Session,
@@ -63,16 +79,22 @@ if TYPE_CHECKING:
         SessionSummary,
         ToolCall,
         ToolExecution,
+        Totals,
         Usage,
     )
 
 _HOMES = {
     "agent": ("Agent", "RunStream"),
-    "async_agent": ("AsyncAgent", "AsyncRunStream"),
+    "async_agent": ("AsyncAgent",),
+    "async_sessions": ("AsyncSessions",),
+    "async_stream": ("AsyncRunStream",),
     "conversation": ("AgentOptions",),
     "errors": (
         "AgentClosed",
+        "ArgumentInvalid",
+        "ArgumentTypeInvalid",
         "EndpointChanged",
+        "ImportInvalid",
         "InputInvalid",
         "NoActiveSession",
         "ProviderError",
@@ -80,11 +102,15 @@ _HOMES = {
         "ProviderUnknown",
         "ReferenceAmbiguous",
         "ReferenceNotFound",
+        "RetryRefused",
         "RunFailed",
+        "SelectionInvalid",
         "SessionsError",
         "SettingsInvalid",
         "ToolDefinitionInvalid",
+        "UnsafeRetry",
     ),
+    "loaded": ("LoadedState",),
     "providers": ("make_provider",),
     "providers.base": (
         "ModelMessage",
@@ -97,15 +123,22 @@ _HOMES = {
         "ToolSpec",
     ),
     "runs.events": ("RunEvent", "RunFinished", "RunResult", "ToolFinished", "ToolStarted"),
+    "runs.exchanges": ("Exchange",),
+    "runs.tool_output": ("ToolOutput",),
     "runs.tools": ("Tool", "tool"),
-    "sessions": ("AsyncSessions", "Sessions"),
+    "sessions": ("Sessions",),
     "workspace_files.tools": ("workspace_tools",),
 }
 _FROM_STORE = (
+    "BoundaryInvalid",
     "Deleted",
+    "Hit",
     "Message",
+    "ModelTotals",
     "NewMessage",
     "NewSession",
+    "NothingToRedo",
+    "NothingToUndo",
     "Page",
     "Run",
     "Session",
@@ -114,6 +147,7 @@ _FROM_STORE = (
     "SessionSummary",
     "ToolCall",
     "ToolExecution",
+    "Totals",
     "Usage",
 )
 _PLACES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -123,19 +157,29 @@ __all__ = [
     "Agent",
     "AgentClosed",
     "AgentOptions",
+    "ArgumentInvalid",
+    "ArgumentTypeInvalid",
     "AsyncAgent",
     "AsyncRunStream",
     "AsyncSessions",
+    "BoundaryInvalid",
     "Deleted",
     "EndpointChanged",
+    "Exchange",
+    "Hit",
+    "ImportInvalid",
     "InputInvalid",
+    "LoadedState",
     "Message",
     "ModelMessage",
     "ModelReply",
     "ModelRequest",
+    "ModelTotals",
     "NewMessage",
     "NewSession",
     "NoActiveSession",
+    "NothingToRedo",
+    "NothingToUndo",
     "Page",
     "Provider",
     "ProviderError",
@@ -144,12 +188,14 @@ __all__ = [
     "ReasoningDelta",
     "ReferenceAmbiguous",
     "ReferenceNotFound",
+    "RetryRefused",
     "Run",
     "RunEvent",
     "RunFailed",
     "RunFinished",
     "RunResult",
     "RunStream",
+    "SelectionInvalid",
     "Session",
     "SessionBusy",
     "SessionState",
@@ -164,8 +210,11 @@ __all__ = [
     "ToolDefinitionInvalid",
     "ToolExecution",
     "ToolFinished",
+    "ToolOutput",
     "ToolSpec",
     "ToolStarted",
+    "Totals",
+    "UnsafeRetry",
     "Usage",
     "make_provider",
     "tool",

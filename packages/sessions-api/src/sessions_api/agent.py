@@ -6,41 +6,50 @@ Owns nothing but the driver's side of a run; what a run is lies in `runs`, what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self, Unpack
+from weakref import finalize
 
 from sessions_api.conversation import AgentOptions, Conversation
-from sessions_api.runs.drive_sync import drive
+from sessions_api.runs.drive_sync import drive, leave
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from sessions_api.providers.base import Provider
     from sessions_api.runs.recorder import RunRecorder
     from sessions_api.sessions import Sessions
 
 
-class RunStream:
+class RunStream(Iterator[RunEvent]):
     """A run's events as they happen; iterate it inside a `with` block.
 
     Leaving the block early cancels the run and commits that before control returns. `result` is
     set once `RunFinished` was seen. RunFailed is raised by the iteration when the run fails.
+    One that nobody leaves is cancelled when it is dropped, or when the program ends.
     """
 
     def __init__(self, recorder: RunRecorder, provider: Provider) -> None:
+        self._recorder = recorder
         self._events = drive(recorder, provider, streaming=True)
+        # Called at exit, too, while there still is an interpreter to commit the end with: a
+        # generator that is collected after that crashes Python 3.13.
+        self._unheld = finalize(self, _drop, self._events)
         self.result: RunResult | None = None
 
-    def __iter__(self) -> Iterator[RunEvent]:
-        for event in self._events:
-            if isinstance(event, RunFinished):
-                self.result = event.result
-            yield event
+    def __next__(self) -> RunEvent:
+        event = next(self._events)
+        if isinstance(event, RunFinished):
+            self.result = event.result
+        return event
 
     def close(self) -> None:
         """Cancel the run if it has not ended; returns when that is committed."""
-        self._events.close()
+        self._unheld.detach()
+        leave(self._events, self._recorder)
 
     def __enter__(self) -> Self:
         return self
@@ -85,17 +94,28 @@ class Agent:
         failed, after that is committed; SessionBusy when another run of the session is under
         way. Ctrl-C cancels the run, commits that, and goes on as KeyboardInterrupt.
         """
-        recorder, provider = self._conversation.plan(text)
-        for _ in drive(recorder, provider, streaming=False):
-            pass
-        return recorder.finish()
+        return _finished(*self._conversation.plan(text))
 
     def stream(self, text: str) -> RunStream:
         """Answer *text* like `run`, event by event; the run begins with the first one."""
         return RunStream(*self._conversation.plan(text))
 
+    def retry(
+        self, run_id: str, *, allow_unsafe: bool = False, note: str | None = None
+    ) -> RunResult:
+        """Try a failed run again: a new run with the same input, `retry_of` it, in its session.
+
+        The session becomes active. RetryRefused for a run that has not failed; UnsafeRetry, which
+        names them, when tools that are unsafe to run twice had started in it or in another try at
+        the same input, unless *allow_unsafe*. The model is not told of the earlier try, but for a
+        *note* that is added to the message, where everybody sees it. Otherwise like `run`.
+        """
+        return _finished(
+            *self._conversation.plan_retry(run_id, allow_unsafe=allow_unsafe, note=note)
+        )
+
     def close(self) -> None:
-        """Write the active session's final status and duration, and close everything."""
+        """Cancel what is under way, write the session's final status and duration, close all."""
         try:
             self._conversation.close()
         finally:
@@ -108,3 +128,18 @@ class Agent:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _finished(recorder: RunRecorder, provider: Provider) -> RunResult:
+    events = drive(recorder, provider, streaming=False)
+    try:
+        for _ in events:
+            pass
+    finally:
+        leave(events, recorder)
+    return recorder.finish()
+
+
+def _drop(events: Generator[RunEvent, None, None]) -> None:
+    with suppress(ValueError):  # a thread is inside, which ends with the program
+        events.close()

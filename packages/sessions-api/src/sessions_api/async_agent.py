@@ -12,43 +12,22 @@ import inspect
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Self, Unpack
 
+from sessions_api.async_sessions import AsyncSessions
+from sessions_api.async_stream import AsyncRunStream, Guard
 from sessions_api.conversation import AgentOptions, Conversation
 from sessions_api.errors import AgentClosed
 from sessions_api.runs.drive_async import drive, surely
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
-from sessions_api.sessions import AsyncSessions
 from state_store import OwnedThread
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, Callable
 
+    from sessions_api.providers.base import Provider
+    from sessions_api.runs.recorder import RunRecorder
 
-class AsyncRunStream:
-    """A run's events as they happen; iterate it inside an `async with` block.
-
-    Leaving the block early cancels the run and commits that before control returns.
-    """
-
-    def __init__(self, agent: AsyncAgent, text: str) -> None:
-        self._events = agent._events(text, streaming=True)  # noqa: SLF001 - its other half
-        self.result: RunResult | None = None
-
-    async def __aiter__(self) -> AsyncIterator[RunEvent]:
-        async for event in self._events:
-            if isinstance(event, RunFinished):
-                self.result = event.result
-            yield event
-
-    async def close(self) -> None:
-        """Cancel the run if it has not ended; returns when that is committed."""
-        await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    Plan = Callable[[Conversation], tuple[RunRecorder, Provider]]
 
 
 class AsyncAgent:
@@ -64,6 +43,7 @@ class AsyncAgent:
         self._options = options
         self._thread = OwnedThread("tinyagent")
         self._opened: tuple[Conversation, AsyncSessions] | None = None
+        self._guards: set[Guard] = set()
 
     async def open(self) -> Self:
         """Open the workspace; needed once before anything else. `async with` does it."""
@@ -96,22 +76,35 @@ class AsyncAgent:
 
     async def run(self, text: str) -> RunResult:
         """Answer *text* as `Agent.run` does. A cancellation is committed before it goes on."""
-        async with aclosing(self._events(text, streaming=False)) as events:
-            async for event in events:
-                if isinstance(event, RunFinished):
-                    return event.result
-        raise AssertionError("a run ends with RunFinished or an exception")
+        return await self._finished(lambda core: core.plan(text))
 
     def stream(self, text: str) -> AsyncRunStream:
         """Answer *text* like `run`, event by event; the run begins with the first one."""
-        return AsyncRunStream(self, text)
+        return AsyncRunStream(
+            self._events(lambda core: core.plan(text), streaming=True), self._guards
+        )
+
+    async def retry(
+        self, run_id: str, *, allow_unsafe: bool = False, note: str | None = None
+    ) -> RunResult:
+        """Try a failed run again, as `Agent.retry` does."""
+        return await self._finished(
+            lambda core: core.plan_retry(run_id, allow_unsafe=allow_unsafe, note=note)
+        )
 
     async def close(self) -> None:
-        """Write the active session's final status and duration, and close everything."""
+        """Cancel what is under way, write the session's final status and duration, close all."""
         if self._opened is None:
             self._thread.close()
             return
         conversation = self._opened[0]
+        try:
+            for guard in tuple(self._guards):
+                await guard.end()
+        finally:
+            await self._end(conversation)
+
+    async def _end(self, conversation: Conversation) -> None:
         try:
             await surely(self._thread, conversation.close)
         finally:
@@ -135,8 +128,18 @@ class AsyncAgent:
             )
         return self._opened
 
-    async def _events(self, text: str, *, streaming: bool) -> AsyncGenerator[RunEvent, None]:
-        recorder, provider = await self._thread.call(self._parts[0].plan, text)
+    async def _finished(self, plan: Plan) -> RunResult:
+        async with aclosing(self._events(plan, streaming=False)) as events:
+            async for event in events:
+                if isinstance(event, RunFinished):
+                    return event.result
+        raise AssertionError("a run ends with RunFinished or an exception")
+
+    async def _events(self, plan: Plan, *, streaming: bool) -> AsyncGenerator[RunEvent, None]:
+        for guard in tuple(self._guards):
+            if guard.is_alone:  # its stream was dropped outside a block
+                await guard.end()
+        recorder, provider = await self._thread.call(plan, self._parts[0])
         async with aclosing(drive(recorder, provider, self._thread, streaming=streaming)) as events:
             async for event in events:
                 yield event

@@ -12,23 +12,30 @@ always come from the caller or the settings, never from the store.
 
 from __future__ import annotations
 
+import os
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from sessions_api.arguments import check_options, checked
 from sessions_api.errors import (
     AgentClosed,
     EndpointChanged,
     InputInvalid,
     ProviderUnavailable,
+    SessionsError,
     SettingsInvalid,
 )
 from sessions_api.providers import make_provider
+from sessions_api.providers.addresses import origin_of, without_secrets
 from sessions_api.runs.history import History
-from sessions_api.runs.recorder import RunPlan, RunRecorder
+from sessions_api.runs.plan import RunPlan
+from sessions_api.runs.recorder import RunRecorder
+from sessions_api.runs.requests import Requests
+from sessions_api.runs.retrying import attempt_at
 from sessions_api.runs.tools import Tool, toolbox
 from sessions_api.sessions import Sessions
 from sessions_api.state import Persistence, open_state
+from sessions_api.titles import title_of
 from state_store import (
     Clock,
     IdSource,
@@ -42,12 +49,10 @@ from state_store import (
 from workspace_identity import resolve_state_home
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from sessions_api.providers.base import Provider
-
-TITLE_LIMIT = 80
+    from sessions_api.runs.exchanges import Select
 
 
 class AgentOptions(TypedDict, total=False):
@@ -56,7 +61,14 @@ class AgentOptions(TypedDict, total=False):
     - `provider`: a name ("offline", "openai") or an object that implements `Provider`. Left out,
       a resumed session's own, else the settings', else "offline".
     - `model`, `base_url`, `api_key`: for the provider; the key is never stored.
-    - `system_prompt`, `parameters`: of the sessions that this agent creates.
+    - `system_prompt`, `parameters`, `model_config`: of the sessions that this agent creates. In the
+      last, `cost` is a price of their own, in USD per million tokens: `{"input": 3, "output": 15,
+      "cached_input": 0.3}` (without the last one, cached input costs as much as other input);
+      `context_window` is in tokens; the rest, such as `capabilities`, is kept for the caller.
+    - `select`: a function that is given the whole exchanges of the history, oldest first, before
+      each run and returns those to send, in their order; the new message is always sent. Newest
+      ten: `lambda exchanges: exchanges[-10:]`. It changes no stored message, runs in the agent's
+      thread, and should depend on its argument alone. `SelectionInvalid` for a wrong answer.
     - `tools`: functions or `tool`s that the model may call.
     - `persistence`: "required" (default) raises when the store cannot be used; "best-effort" goes
       on in memory with a line in `notices`; "ephemeral" keeps nothing and touches no disk.
@@ -73,6 +85,8 @@ class AgentOptions(TypedDict, total=False):
     api_key: str | None
     system_prompt: str | None
     parameters: Mapping[str, Any] | None
+    model_config: Mapping[str, Any] | None
+    select: Select | None
     tools: Iterable[Tool | Callable[..., Any]]
     persistence: Persistence
     accept_endpoint: bool
@@ -82,13 +96,14 @@ class AgentOptions(TypedDict, total=False):
     new_id: IdSource
 
 
+@checked
 class Conversation:
     """The core that an agent drives. Not for use from two runs at once: `SessionBusy` says so."""
 
     def __init__(
         self, workspace: str | os.PathLike[str], options: AgentOptions, *, asynchronous: bool
     ) -> None:
-        _require_known(options)
+        check_options(workspace, options)
         self._options = options
         self._asynchronous = asynchronous
         self._new_id = options.get("new_id", new_id)
@@ -100,6 +115,7 @@ class Conversation:
         self._providers: dict[str, Provider] = {}
         self._given = None if chosen is None or isinstance(chosen, str) else chosen
         self._settings: Any = None
+        self._pid = os.getpid()  # before the journal's first line, which asks for the secrets
         if self._provider_name is not None:
             self._provider_named(self._provider_name)  # an unknown name is refused at once
         defaults = NewSession(
@@ -107,6 +123,7 @@ class Conversation:
             model_id=options.get("model"),
             system_prompt=self._setting("system_prompt"),
             parameters=options.get("parameters"),
+            model_config=options.get("model_config"),
         )  # settings that cannot be read are refused before anything is open
         self._state = open_state(
             workspace,
@@ -117,8 +134,12 @@ class Conversation:
             clock=options.get("clock", utc_now),
             new_id=self._new_id,
         )
-        self.sessions = Sessions(self._state, defaults=defaults)
+        self.sessions = Sessions(
+            self._state, defaults=defaults, secrets=self._secrets, obstacle=self._obstacle
+        )
         self._history = History(self._state.store)
+        self._requests = Requests(select=options.get("select"))
+        self._under_way: set[RunRecorder] = set()
         self._closed = False
 
     @property
@@ -134,10 +155,35 @@ class Conversation:
 
     def plan(self, text: str) -> tuple[RunRecorder, Provider]:
         """Decide about a run that answers *text* in the active or a new session."""
+        self._require_open()
+        _require_text(text)
+        return self._planned(self.sessions.active, text)
+
+    def plan_retry(
+        self, run_id: str, *, allow_unsafe: bool = False, note: str | None = None
+    ) -> tuple[RunRecorder, Provider]:
+        """Decide about a run that tries a failed one again, in its session."""
+        self._require_open()
+        attempt = attempt_at(self._state, run_id, allow_unsafe=allow_unsafe)
+        session = self._state.store.get_session(attempt.run.session_id)
+        text, parts = attempt.input_with(note)
+        return self._planned(session, text, parts=parts, retry_of=run_id)
+
+    def _require_open(self) -> None:
+        """Refuse when the agent is closed; write what an earlier run could not."""
         if self._closed:
             raise AgentClosed("This agent is closed.", hint="Make a new one.")
-        _require_text(text)
-        session = self.sessions.active
+        for recorder in tuple(self._under_way):
+            recorder.settle()
+
+    def _planned(
+        self,
+        session: Session | None,
+        text: str,
+        *,
+        parts: tuple[Mapping[str, Any], ...] | None = None,
+        retry_of: str | None = None,
+    ) -> tuple[RunRecorder, Provider]:
         provider = self.provider_for(session)
         model = self._model_for(session, provider)
         if session is not None:
@@ -148,8 +194,10 @@ class Conversation:
             session_id=self._new_id() if session is None else session.id,
             run_id=self._new_id(),
             text=text,
+            parts=parts,
+            retry_of=retry_of,
             provider=provider.name,
-            endpoint=provider.endpoint,
+            endpoint=_endpoint_of(provider),
             model=model,
             system_prompt=source.system_prompt if source else None,
             parameters=(source.parameters if source else None) or {},
@@ -157,8 +205,16 @@ class Conversation:
             create=created,
             changes={} if session is None else _changes(session, provider, model),
             auto_title=title_of(text),
+            max_request_bytes=getattr(provider, "max_request_bytes", None),
         )
-        recorder = RunRecorder(self._state, plan, sessions=self.sessions, history=self._history)
+        recorder = RunRecorder(
+            self._state,
+            plan,
+            sessions=self.sessions,
+            history=self._history,
+            requests=self._requests,
+            under_way=self._under_way,
+        )
         return recorder, provider
 
     def provider_for(self, session: Session | None) -> Provider:
@@ -171,9 +227,22 @@ class Conversation:
             return self._provider_named(name or "offline")
         except ProviderUnavailable as error:
             if session is not None and session.endpoint and not self._option("base_url"):
-                error.hint = f"This session was held with {session.endpoint}: to go on there, name"
-                error.hint += " it with --base-url (TINYAGENT_BASE_URL)."
+                error.hint = f"{error.hint or ''} This session was held with {session.endpoint}: to"
+                error.hint += " go on there, name it with --base-url (TINYAGENT_BASE_URL)."
             raise
+
+    def _obstacle(self, session: Session) -> str | None:
+        """Return what is in the way of going on with *session*, whose history is open all the same.
+
+        Nothing else is tried in its place: that is for the caller to say.
+        """
+        if session.provider is None:
+            return None
+        try:
+            self.provider_for(session)
+        except SessionsError as error:
+            return f"{error} The history of session {session.id[-8:]} is open. {error.hint or ''}"
+        return None
 
     def close(self) -> None:
         """Book and close the active session, then the store and the journal."""
@@ -181,21 +250,31 @@ class Conversation:
             return
         self._closed = True
         try:
+            self._end_runs()
             self.sessions.leave()
         finally:
             self._state.close()
 
+    def _end_runs(self) -> None:
+        """End the runs that are under way, in whatever thread, and commit that."""
+        for recorder in tuple(self._under_way):
+            recorder.abort(AgentClosed("The agent was closed while this run was under way."))
+            recorder.settle()
+
     @property
     def made_providers(self) -> tuple[Provider, ...]:
-        """The providers that were made here, which the agent closes; not one that it was given."""
-        return tuple(self._providers.values())
+        """The providers that were made here, which the agent closes; not one that it was given.
+
+        None in a forked child: connections and locks are the parent's.
+        """
+        return tuple(self._providers.values()) if os.getpid() == self._pid else ()
 
     # --- inside -------------------------------------------------------------------------------
 
     def _provider_named(self, name: str) -> Provider:
-        if name == "offline" and (address := self._options.get("base_url")):
+        if name == "offline" and self._options.get("base_url"):
             raise SettingsInvalid(
-                f"The address {address} was given, but the provider is offline and asks nobody.",
+                "A base URL was given, but the provider is offline and asks nobody.",
                 hint="Name a provider too: --provider openai, for any OpenAI-compatible service.",
             )
         if name not in self._providers:
@@ -227,8 +306,8 @@ class Conversation:
         return found
 
     def _consent(self, session: Session, provider: Provider) -> None:
-        stored, current = session.endpoint, provider.endpoint
-        if stored is None or current is None or _origin(stored) == _origin(current):
+        stored, current = session.endpoint, _endpoint_of(provider)
+        if stored is None or current is None or origin_of(stored) == origin_of(current):
             return
         if not self._options.get("accept_endpoint", False):
             raise EndpointChanged(session_id=session.id, stored=stored, current=current)
@@ -236,10 +315,11 @@ class Conversation:
     def _new_session(self, provider: Provider, model: str | None) -> NewSession:
         return NewSession(
             provider=provider.name,
-            endpoint=provider.endpoint,
+            endpoint=_endpoint_of(provider),
             model_id=model,
             system_prompt=self._setting("system_prompt"),
             parameters=self._options.get("parameters"),
+            model_config=self._options.get("model_config"),
         )
 
     def _option(self, name: str) -> Any:
@@ -274,26 +354,17 @@ class Conversation:
         return (*((key,) if key else ()), *chain.from_iterable(found))
 
 
-def _require_known(options: AgentOptions) -> None:
-    """Refuse what is no option: a mistyped "persistence" could lose a conversation."""
-    if unknown := set(options) - set(AgentOptions.__annotations__):
-        raise SettingsInvalid(
-            f"An agent has no option {', '.join(sorted(unknown))}.",
-            hint=f"There are: {', '.join(AgentOptions.__annotations__)}.",
-        )
-    if (chosen := options.get("persistence", "required")) not in get_args(Persistence):
-        raise SettingsInvalid(
-            f"There is no persistence {chosen!r}.",
-            hint=f"Choose one of: {', '.join(get_args(Persistence))}.",
-        )
-
-
 def _changes(session: Session, provider: Provider, model: str | None) -> dict[str, Any]:
     """Return what the session is to know about who answers it from now on, if that is new."""
-    now = {"provider": provider.name, "model_id": model, "endpoint": provider.endpoint}
+    now = {"provider": provider.name, "model_id": model, "endpoint": _endpoint_of(provider)}
     if now["endpoint"] is None:
         del now["endpoint"]  # where the history went before stays known
     return {name: value for name, value in now.items() if getattr(session, name) != value}
+
+
+def _endpoint_of(provider: Provider) -> str | None:
+    """Return what is stored of where *provider* sends a history to; its own may hold a key."""
+    return None if provider.endpoint is None else without_secrets(provider.endpoint)
 
 
 def _own_tools(provider: Provider) -> dict[str, Tool]:
@@ -316,15 +387,3 @@ def _require_text(text: object) -> None:
         raise InputInvalid(f"A message is text, not {type(text).__name__}.")
     if not text.strip():
         raise InputInvalid("There is nothing to send: the message is empty.")
-
-
-def title_of(text: str) -> str:
-    """Return a session's title from its first message: one line, at most 80 characters."""
-    line = " ".join(text.lstrip()[: TITLE_LIMIT * 8].split())
-    return line if len(line) <= TITLE_LIMIT else line[: TITLE_LIMIT - 1].rstrip() + "…"
-
-
-def _origin(endpoint: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(endpoint)
-    default = {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname, parts.port or default

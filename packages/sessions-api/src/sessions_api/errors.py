@@ -10,6 +10,12 @@
     ├── ReferenceAmbiguous            several fit; `candidates` names them (LookupError)
     ├── NoActiveSession               asked of "the active session" when there is none (LookupError)
     ├── InputInvalid                  there is nothing to send to the model (ValueError)
+    ├── ArgumentInvalid               an argument's value means nothing; `argument` (ValueError)
+    ├── ArgumentTypeInvalid           an argument is of another type; `argument` (TypeError)
+    ├── RetryRefused                  a run cannot be tried again (ValueError)
+    │   └── UnsafeRetry               unsafe tools had started in it: `executions`
+    ├── SelectionInvalid              what `select` answered cannot be sent (ValueError)
+    ├── ImportInvalid                 a file to import is damaged or nothing of ours (ValueError)
     ├── ToolDefinitionInvalid         a function cannot be offered as a tool (TypeError)
     ├── AgentClosed                   the agent was closed before this call (RuntimeError)
     └── SettingsInvalid               a setting cannot be used (ValueError)
@@ -19,7 +25,10 @@ Messages name the object and the way out, never content, keys or raw provider re
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from state_store import ToolExecution
 
 Saved = Literal["all", "input", "nothing"]
 _WHAT_IS_SAVED: dict[Saved, str] = {
@@ -186,8 +195,95 @@ class InputInvalid(SessionsError, ValueError):
     """What was given as the user's message cannot be one; nothing was stored."""
 
 
+class ArgumentInvalid(SessionsError, ValueError):
+    """The value of `argument` is one that it cannot have; nothing was done."""
+
+    def __init__(self, argument: str, *, wanted: str) -> None:
+        super().__init__(
+            f"The argument {argument!r} must be {wanted}.", hint="Correct it; nothing was done."
+        )
+        self.argument = argument
+
+
+class ArgumentTypeInvalid(SessionsError, TypeError):
+    """`argument` is of a type that it cannot have; nothing was done."""
+
+    def __init__(self, argument: str, *, wanted: str, found: str) -> None:
+        super().__init__(
+            f"The argument {argument!r} must be {wanted}, not {found}.",
+            hint="Correct it; nothing was done.",
+        )
+        self.argument = argument
+
+
+class SelectionInvalid(SessionsError, ValueError):
+    """What the agent's `select` answered, or raised (`__cause__`), makes no request.
+
+    Nothing was sent, and nothing of the turn was stored.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"The agent's select cannot be used: {problem}.",
+            hint="Return some of the exchanges that it is given, in order, each at most once.",
+        )
+        self.problem = problem
+
+
+class ImportInvalid(SessionsError, ValueError):
+    """What is to be imported is damaged, cut off or of another format.
+
+    `source` names it, `line` is the number of the line, from 1, `reason` says what is wrong there.
+    """
+
+    def __init__(self, source: str, *, line: int, reason: str, hint: str | None = None) -> None:
+        super().__init__(
+            f"{source} cannot be imported: line {line}: {reason}.",
+            hint=hint or "Make the export again, or take an undamaged copy of it.",
+        )
+        self.source = source
+        self.line = line
+        self.reason = reason
+
+
 class ToolDefinitionInvalid(SessionsError, TypeError):
     """A function cannot be offered to a model as a tool."""
+
+
+class RetryRefused(SessionsError, ValueError):
+    """The run `run_id` of `session_id` cannot be tried again; its `status` is what it has now."""
+
+    def __init__(self, *, run_id: str, session_id: str, status: str, why: str, hint: str) -> None:
+        super().__init__(f"Run {run_id[-8:]} cannot be tried again: {why}.", hint=hint)
+        self.run_id = run_id
+        self.session_id = session_id
+        self.status = status
+
+
+class UnsafeRetry(RetryRefused):
+    """Tools that are unsafe to run twice had started, in the run or in another try at its input.
+
+    `executions` are these, in the order in which they started: each took effect, or may have.
+    """
+
+    def __init__(
+        self, *, run_id: str, session_id: str, status: str, executions: tuple[ToolExecution, ...]
+    ) -> None:
+        told = ", ".join(f"{_tool_name(one.name)} ({one.outcome})" for one in executions[:5])
+        more = f" and {len(executions) - 5} more" if len(executions) > 5 else ""  # noqa: PLR2004 - as many as fit a line
+        super().__init__(
+            run_id=run_id,
+            session_id=session_id,
+            status=status,
+            why=f"it may have taken effect already, by {told}{more}",
+            hint="Look at what they did first; to run them again: retry(…, allow_unsafe=True).",
+        )
+        self.executions = executions
+
+
+def _tool_name(name: str) -> str:
+    """Return the name of a tool, and no text that a model has made up instead of one."""
+    return name if name.isidentifier() and len(name) <= 64 else "an unknown tool"  # noqa: PLR2004 - as long as a tool's name can be
 
 
 class AgentClosed(SessionsError, RuntimeError):

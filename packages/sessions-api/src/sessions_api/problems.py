@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from run_journal import RunJournalError
 from sessions_api.command_line import typed
-from sessions_api.errors import RunFailed, SessionsError
+from sessions_api.errors import RunFailed, SessionsError, UnsafeRetry
 from state_store import (
     Backup,
     BackupUnusable,
@@ -119,6 +119,9 @@ def _hint_of(
             return error.hint
         case StoreDamaged():
             return after_damage(Path(error.path), workspace)
+        case UnsafeRetry():
+            again = typed(f"runs retry {error.run_id[-8:]} --allow-unsafe", workspace=workspace)
+            return f"Look at what they did first; to run them again: {again}"
         case BackupUnusable():
             choose = typed("store backups", workspace=workspace)
             return f"Nothing was changed. Choose another one: {choose}"

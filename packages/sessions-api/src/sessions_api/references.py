@@ -1,22 +1,30 @@
-"""From what a person types to a session: "latest", a whole id, its last digits, an exact title.
+"""From what a person types to a session or a run: "latest", a whole id, its last digits, a title.
 
-Invariant: a reference that does not resolve is an error and never a new session; one that fits
-several is refused with the candidates named. Nothing in a reference is a pattern.
+Invariants: a reference that does not resolve is an error and never a new session; one that fits
+several is refused with the candidates named; nothing in it is a pattern. Whatever a list has
+printed is accepted (C25): a title counts as it is stored, and only if none is stored so, as it is
+shown, on one line or cut with a mark at the end.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 from sessions_api.errors import ReferenceAmbiguous, ReferenceNotFound
+from sessions_api.showing.terminal_text import MARK, one_line
+from state_store import IdInvalid, RunNotFound
 
 if TYPE_CHECKING:
-    from state_store import SessionSummary, SqliteStore
+    from collections.abc import Iterator
+
+    from state_store import Run, SessionSummary, SqliteStore
 
 LATEST = "latest"
 SHORT_ID_DIGITS = 8
 _NEAR_CANDIDATES = 200
+_DIGITS = re.compile(r"[0-9a-f-]{4,36}")
 
 
 def resolve_session(store: SqliteStore, ref: str) -> SessionSummary:
@@ -28,7 +36,7 @@ def resolve_session(store: SqliteStore, ref: str) -> SessionSummary:
                 ref, hint='There is no session here yet. Start one: tinyagent run "hello"'
             )
         return latest[0]
-    found = store.find_sessions(ref)
+    found = store.find_sessions(ref) or _shown_as(store, ref)
     if not found:
         raise ReferenceNotFound(ref, hint=_near(store, ref))
     if len(found) > 1:
@@ -36,6 +44,54 @@ def resolve_session(store: SqliteStore, ref: str) -> SessionSummary:
             ref, candidates=tuple((one.id, one.title) for one in found), kind="session"
         )
     return found[0]
+
+
+def resolve_run(store: SqliteStore, ref: str) -> Run:
+    """Return the one run that *ref* names: a whole id, its last digits (4 or more), or "latest".
+
+    The latest is the last one of the session that was active last. ReferenceNotFound or
+    ReferenceAmbiguous otherwise. Unless the id is whole, the runs of all sessions are looked at.
+    """
+    if ref == LATEST:
+        runs = store.runs(resolve_session(store, ref).id).items
+        if runs:
+            return runs[-1]
+        raise ReferenceNotFound(ref, kind="run", hint="The latest session has no run yet.")
+    try:
+        return store.get_run(ref)
+    except (RunNotFound, IdInvalid):
+        found = list(_runs_ending(store, ref)) if _DIGITS.fullmatch(ref) else []
+    if not found:
+        raise ReferenceNotFound(ref, kind="run", hint="List a session's with: tinyagent runs REF")
+    if len(found) > 1:
+        raise ReferenceAmbiguous(
+            ref, candidates=tuple((run.id, session.title) for session, run in found), kind="run"
+        )
+    return found[0][1]
+
+
+def _runs_ending(store: SqliteStore, digits: str) -> Iterator[tuple[SessionSummary, Run]]:
+    for session in _everything(store):
+        for run in store.runs(session.id).items:
+            if run.id.endswith(digits):
+                yield session, run
+
+
+def _shown_as(store: SqliteStore, ref: str) -> tuple[SessionSummary, ...]:
+    """Return the sessions whose title a list may have shown as *ref*."""
+    start = ref.removesuffix(MARK) if ref.endswith(MARK) else None
+    if not ref.strip() or start == "":
+        return ()
+
+    def fits(shown: str) -> bool:
+        return shown == ref or (start is not None and shown.startswith(start))
+
+    return tuple(one for one in _everything(store) if one.title and fits(one_line(one.title)))
+
+
+def _everything(store: SqliteStore) -> Iterator[SessionSummary]:
+    for archived in (False, True):
+        yield from store.list(limit=None, archived=archived).items
 
 
 def _near(store: SqliteStore, ref: str) -> str | None:

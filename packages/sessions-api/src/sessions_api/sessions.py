@@ -1,61 +1,54 @@
-"""`agent.sessions`: list, create, resume, inspect, delete, messages and runs of a workspace.
+"""`agent.sessions`: what there is in a workspace, what was said in it, and what is done with it.
 
-Owns the meaning of these, over the store and not around it; the asynchronous face is a list of
-declarations. Invariant: the active session is the one that `run` goes on with; whatever is asked
-of "no reference" is asked of it. Methods that write return after commit and survive process kill
-and power loss; none needs a provider.
+Owns the meaning of the methods, over the store and not around it; the asynchronous face is a list
+of declarations. Invariant: the active session is the one that `run` goes on with; whatever is asked
+of "no reference" is asked of it. The journal is told after the commit. None needs a provider.
 """
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from sessions_api.errors import NoActiveSession
-from sessions_api.references import resolve_session
+from sessions_api.arguments import View, checked
+from sessions_api.branches import BranchMethods
+from sessions_api.errors import ArgumentInvalid
+from sessions_api.loaded import LoadedState
 from sessions_api.runs.replay import context
+from sessions_api.transfer.exporting import ExportFormat, export_all, export_session
 from state_store import (
     Deleted,
+    Hit,
     Message,
     NewSession,
-    OwnedThread,
     Page,
+    Progress,
     Run,
+    SearchOrder,
     Session,
-    SessionNotFound,
     SessionState,
     SessionSummary,
     ToolExecution,
-    hop,
-    iterate,
+    Totals,
+    silent,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+    from datetime import timedelta
 
-    from sessions_api.state import WorkspaceState
+    from sessions_api.transfer.importing import CheckedSource, ImportedSessions
+    from sessions_api.transfer.source_lines import Source
 
-View = Literal["original", "context", "all"]
 
+@checked
+class Sessions(BranchMethods):
+    """The sessions of one workspace. Thread-safe where the store is; does not cross a fork.
 
-class Sessions:
-    """The sessions of one workspace. Thread-safe where the store is; does not cross a fork."""
-
-    def __init__(self, state: WorkspaceState, *, defaults: NewSession | None = None) -> None:
-        self._state = state
-        self._store = state.store
-        self._story = state.story
-        self._defaults = defaults or NewSession()
-        self._active: Session | None = None
-        self._entered_at = 0.0
-        self._used = False
-
-    @property
-    def active(self) -> Session | None:
-        """The session that the next run goes on with, as this agent last saw it, or None."""
-        return self._active
+    A method that writes returns after its commit, which survives process kill and power loss; one
+    that raises wrote nothing. A *ref* is "latest", a whole id, its last digits (4 or more) or an
+    exact title, and None the active session; ReferenceNotFound, ReferenceAmbiguous or
+    NoActiveSession otherwise. What is returned is a copy that nothing changes later.
+    """
 
     def create(
         self,
@@ -63,6 +56,7 @@ class Sessions:
         *,
         system_prompt: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        model_config: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Session:
         """Create an empty session and make it active. What is left out comes from the agent."""
@@ -74,6 +68,7 @@ class Sessions:
                 provider=defaults.provider,
                 endpoint=defaults.endpoint,
                 model_id=defaults.model_id,
+                model_config=defaults.model_config if model_config is None else model_config,
                 system_prompt=defaults.system_prompt if system_prompt is None else system_prompt,
                 parameters=defaults.parameters if parameters is None else parameters,
                 metadata=metadata,
@@ -81,16 +76,18 @@ class Sessions:
         )
         if self._story is not None:
             self._story.created(session)
-        self._enter(session)
-        return session
+        return self._active.enter(session)
 
     def resume(self, ref: str = "latest") -> Session:
         """Make the session that *ref* names active: "latest", id, last digits, or exact title.
 
-        ReferenceNotFound or ReferenceAmbiguous otherwise; the active session then stays.
+        ReferenceNotFound or ReferenceAmbiguous otherwise; the active session then stays. Needs no
+        provider: where that of the session cannot be used any more, `notices` says so.
         """
         session = self.get(ref)
-        self._enter(session)
+        self._active.enter(session)
+        if (line := self._obstacle(session)) is not None:
+            self._state.notices += (line,)
         if self._story is not None:
             self._story.resumed(session)
         return session
@@ -100,30 +97,15 @@ class Sessions:
 
         The session that was active is closed and the time it took is booked, if a run used it.
         """
-        active, self._active = self._active, None
-        if active is not None and self._used:
-            spent = timedelta(seconds=time.monotonic() - self._entered_at)
-            with suppress(SessionNotFound):  # deleted elsewhere meanwhile
-                self._store.close_session(active.id, spent=spent)
-        self._used = False
+        self._active.leave()
 
     def used(self, session_id: str) -> Session:
         """Make the session that a run has begun in active and return it. Runs call this."""
-        session = self._store.get_session(session_id)
-        self._enter(session)
-        self._used = True
-        return session
+        return self._active.use(session_id)
 
     def changed(self, session_id: str) -> None:
         """Take over how a run left its session, if that is still active. Runs call this."""
-        if self._active is not None and self._active.id == session_id:
-            self._active = self._store.get_session(session_id)
-
-    def _enter(self, session: Session) -> None:
-        if self._active is None or self._active.id != session.id:
-            self.leave()
-            self._entered_at = time.monotonic()
-        self._active = session
+        self._active.refresh(session_id)
 
     def list(
         self, limit: int | None = 20, cursor: str | None = None, *, archived: bool = False
@@ -149,19 +131,24 @@ class Sessions:
         """Return messages in order of seq, at most *limit*; None means all.
 
         "original": every original, those of failed runs included, those of undone runs not.
-        "context": those that would be sent to the provider now. "all": everything stored.
+        "context": those that would be sent to the provider now, before any selection, in the order
+        of the request. "all": everything stored, undone and summarised too.
+
+        A context is whole or none: an undo between two pages would make them of two conversations,
+        and a page that ends between a call and its result can be sent to nobody. So *limit* and
+        *cursor* are ArgumentInvalid with it; to send less, see `Agent(select=…)`. CursorInvalid for
+        a cursor of another listing.
         """
         session_id = self._id_of(ref)
-        if view == "context":
-            # It is computed from all that is stored, so it comes as one page.
-            return Page(
-                items=context(
-                    self._store.messages(session_id, view="all").items,
-                    self._store.runs(session_id).items,
-                    self._store.tool_executions(session_id),
-                )
-            )
-        return self._store.messages(session_id, view=view, limit=limit, cursor=cursor)
+        if view != "context":
+            return self._store.messages(session_id, view=view, limit=limit, cursor=cursor)
+        for name, given in (("limit", limit), ("cursor", cursor)):
+            if given is not None:
+                raise ArgumentInvalid(name, wanted="left out with view='context', which is whole")
+        then = self._store.snapshot(session_id)
+        stored = self._store.messages(session_id, view="all").items
+        messages = (one for one in stored if one.seq <= then.last_seq)
+        return Page(items=context(messages, then.runs, then.executions))
 
     def runs(
         self, ref: str | None = None, *, limit: int | None = None, cursor: str | None = None
@@ -181,8 +168,7 @@ class Sessions:
         """
         session_id = self._id_of(ref)
         deleted = self._state.delete(session_id)
-        if self._active is not None and self._active.id == session_id:
-            self._active = None
+        self._active.forget(session_id)
         return deleted
 
     def rename(self, ref: str, title: str) -> Session:
@@ -190,7 +176,12 @@ class Sessions:
         session = self._store.update_session(self._id_of(ref), {"title": title})
         if self._story is not None:
             self._story.renamed(session)
-        return self._seen(session)
+        return self._active.seen(session)
+
+    def show_reasoning(self, shown: bool, *, ref: str | None = None) -> Session:  # noqa: FBT001 - it is all that is said
+        """Note whether people are shown the model's reasoning in the session."""
+        session_id = self._id_of(ref)
+        return self._active.seen(self._store.update_session(session_id, {"show_reasoning": shown}))
 
     def archive(self, ref: str) -> Session:
         """Take the session out of the usual list."""
@@ -200,72 +191,125 @@ class Sessions:
         """Put an archived session back into the usual list."""
         return self._archive(ref, archived=False)
 
-    def export(self, ref: str | None = None, format: Literal["jsonl"] = "jsonl") -> Iterator[bytes]:  # noqa: A002 - the contract's name
-        """Stream the originals as JSON lines, each with its newline, in constant memory."""
-        if format != "jsonl":
-            raise ValueError(f"there is no export format {format!r}; use 'jsonl'")
-        return self._store.export_messages(self._id_of(ref))
+    def search(
+        self,
+        query: str,
+        limit: int | None = 20,
+        cursor: str | None = None,
+        *,
+        order: SearchOrder = "newest",
+        ref: str | None = None,
+        archived: bool | None = None,
+    ) -> Page[Hit]:
+        """Find titles and messages with all words of *query*, at most *limit*; None means all.
+
+        In every session of the workspace, or in *ref*'s alone; archived ones or not, None is both.
+        Results of tools are found too, undone turns are not. Case and accents do not count, "words
+        in quotes" stand together, the last word may be the beginning of one. Titles come first,
+        then messages, newest first or by "relevance". CursorInvalid for a cursor of another search.
+        """
+        return self._store.search(
+            query,
+            limit=limit,
+            cursor=cursor,
+            order=order,
+            session_id=None if ref is None else self._id_of(ref),
+            archived=archived,
+        )
+
+    def totals(self, ref: str | None = None) -> Totals:
+        """Add up what the session's own runs used, in tokens and USD, whole and by model.
+
+        Failed and undone runs have used what they used; one under way is not counted yet. What a
+        fork has inherited stands apart, in no sum. `unreported_count` says of how many runs the
+        sums lack something.
+        """
+        return self._store.totals(self._id_of(ref))
+
+    def workspace_totals(self) -> Totals:
+        """Add up what all runs of the workspace used, each once, however often it was copied.
+
+        The usage of a deleted session goes with it; its forks keep their own.
+        """
+        return self._store.totals()
+
+    def export(
+        self,
+        ref: str | None = None,
+        format: ExportFormat = "jsonl",  # noqa: A002 - the contract's name
+        *,
+        redact: bool | None = None,
+    ) -> Iterator[bytes]:
+        """Stream a session as it is now, whatever happens to it while somebody reads.
+
+        "jsonl": the originals, a message a line, for other programs. "archive": everything, to be
+        imported again. "markdown" and "html": to read. With *redact* secrets are masked where they
+        are found; None means that for html alone. Of messages a page is in memory at a time.
+        SessionNotFound while reading when somebody deletes the session meanwhile.
+        """
+        return export_session(
+            self._store,
+            self._id_of(ref),
+            format_name=format,
+            redact=redact,
+            secrets=self._secrets,
+        )
+
+    def export_all(self, *, redact: bool | None = None) -> Iterator[bytes]:
+        """Stream one archive of every session of the workspace, archived ones too.
+
+        Each is as it is when its turn comes. SessionNotFound when one is deleted before that.
+        """
+        return export_all(self._store, redact=redact, secrets=self._secrets)
+
+    def import_(
+        self, source: Source | CheckedSource, *, progress: Progress = silent
+    ) -> ImportedSessions:
+        """Import an archive or messages as JSON lines and return the sessions, in their order.
+
+        *source* is a path, bytes, a binary file or an iterable of bytes; its form is recognised by
+        its content. Everything is checked before anything is written: ImportInvalid names the line.
+        Then each session is one transaction; what is there already is not made again, so that an
+        import that was cut off is healed by doing it again. `outcomes` of the list says of each
+        session "new", "already_there" or "renamed". *progress* is told bytes read, of how many.
+        """
+        from sessions_api.transfer import importing  # noqa: PLC0415 - for an import alone
+
+        with importing.checked(source, progress=progress) as found:
+            outcomes = found.import_into(self._store, progress=progress)
+        if self._story is not None:
+            for one in outcomes:
+                if one.outcome != "already_there":
+                    self._story.created(one.session)
+        return importing.ImportedSessions(outcomes)
 
     def save(self, state: SessionState, duration: timedelta) -> Session:
-        """Create or extend a whole session; HistoryConflict when *state* contradicts it."""
-        return self._store.save(state, duration)
+        """Create the session of *state*, or update its settings and append what is new.
 
-    def load(self, ref: str | None = None) -> SessionState:
-        """Return a session's settings and originals as one value."""
-        return self._store.load(self._id_of(ref))
+        The stored originals must be the beginning of *state*'s messages: HistoryConflict otherwise.
+        *duration* replaces the stored one. The `runtime` of a loaded state is not looked at.
+        """
+        session = self._store.save(state, duration)
+        self._state.tell_recovered()
+        return self._active.seen(session)
+
+    def load(self, ref: str | None = None, runtime: Mapping[str, Any] | None = None) -> LoadedState:
+        """Return a session's settings and originals as one value, with *runtime* beside them.
+
+        *runtime* is what the caller goes on with: endpoint, headers, keys. It comes back in the
+        field of that name, in no setting, and is never stored.
+        """
+        state = self._store.load(self._id_of(ref))
+        return LoadedState(
+            id=state.id,
+            settings=state.settings,
+            messages=state.messages,
+            created_at=state.created_at,
+            runtime=dict(runtime or {}),
+        )
 
     def _archive(self, ref: str, *, archived: bool) -> Session:
         session = self._store.archive_session(self._id_of(ref), archived=archived)
         if self._story is not None:
             self._story.archived(session)
-        return self._seen(session)
-
-    def _seen(self, session: Session) -> Session:
-        if self._active is not None and self._active.id == session.id:
-            self._active = session
-        return session
-
-    def _id_of(self, ref: str | None) -> str:
-        if ref is not None:
-            return resolve_session(self._store, ref).id
-        if self._active is None:
-            raise NoActiveSession
-        return self._active.id
-
-
-class AsyncSessions:
-    """`Sessions` for a running event loop: the same names and meanings, with `await`."""
-
-    def __init__(self, core: Sessions, thread: OwnedThread) -> None:
-        self._core = core
-        self._thread = thread
-
-    @property
-    def active(self) -> Session | None:
-        """The session that the next run goes on with, as this agent last saw it, or None."""
-        return self._core.active
-
-    create = hop(Sessions.create)
-    resume = hop(Sessions.resume)
-    list = hop(Sessions.list)
-    get = hop(Sessions.get)
-    messages = hop(Sessions.messages)
-    runs = hop(Sessions.runs)
-    tool_executions = hop(Sessions.tool_executions)
-    delete = hop(Sessions.delete)
-    rename = hop(Sessions.rename)
-    archive = hop(Sessions.archive)
-    unarchive = hop(Sessions.unarchive)
-    leave = hop(Sessions.leave)
-    save = hop(Sessions.save)
-    load = hop(Sessions.load)
-
-    async def export(
-        self,
-        ref: str | None = None,
-        format: Literal["jsonl"] = "jsonl",  # noqa: A002 - the contract's name
-    ) -> AsyncIterator[bytes]:
-        """Stream the originals as JSON lines, each with its newline; one hop for many lines."""
-        lines = await self._thread.call(self._core.export, ref, format)
-        async for line in iterate(lines, self._thread):
-            yield line
+        return self._active.seen(session)

@@ -15,9 +15,12 @@ from run_journal import (
     Journal,
     RunJournalError,
     RunRecovered,
+    RunRedone,
+    RunUndone,
     SessionArchived,
     SessionCreated,
     SessionDeleted,
+    SessionForked,
     SessionRenamed,
     SessionResumed,
     StoreMigrated,
@@ -30,7 +33,7 @@ from run_journal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from state_store import Backup, Deleted, Restored, Run, Session, Upgrade
 
@@ -111,6 +114,37 @@ class WorkspaceStory:
                 message_count=session.message_count,
             )
         )
+
+    def forked(self, session: Session) -> None:
+        """Tell of which session a new one was made, through which message."""
+        if session.forked_from is None:
+            return
+        parent_id, parent_seq = session.forked_from
+        self._tell(
+            lambda: SessionForked(
+                session_id=id_of(session.id),
+                parent_id=id_of(parent_id),
+                parent_seq=parent_seq,
+                message_count=session.message_count,
+            )
+        )
+
+    def undone(self, session_id: str, run_ids: Iterable[str]) -> None:
+        """Tell of each run that it was undone."""
+        self._turned(RunUndone, session_id, run_ids)
+
+    def redone(self, session_id: str, run_ids: Iterable[str]) -> None:
+        """Tell of each run that it was brought back."""
+        self._turned(RunRedone, session_id, run_ids)
+
+    def _turned(
+        self, make: type[RunUndone | RunRedone], session_id: str, run_ids: Iterable[str]
+    ) -> None:
+        def one(run_id: str) -> Callable[[], Event]:
+            return lambda: make(session_id=id_of(session_id), run_id=id_of(run_id))
+
+        for run_id in run_ids:
+            self._tell(one(run_id))
 
     def renamed(self, session: Session) -> None:
         """Tell that a session has another title, and not which."""

@@ -7,21 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sessions_api.cli import (
+    branching,
     changing,
     conversing,
     exporting,
+    importing,
     inspecting,
     journals,
     listing,
     places,
     recovering,
     restoring,
+    runs,
+    searching,
     storing,
 )
 from sessions_api.cli.failures import USAGE, UsageInvalid
-from sessions_api.cli.grammar import RootGroup, SessionsGroup, StoreGroup, WorkspaceGroup
+from sessions_api.cli.grammar import (
+    RootGroup,
+    RunsGroup,
+    SessionsGroup,
+    StoreGroup,
+    WorkspaceGroup,
+)
 from sessions_api.cli.listing import Archived, Cursor, Ids, Limit  # noqa: TC001 - Typer reads it
-from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, declared, report
+from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, TOOLS, declared, report
 from sessions_api.cli.output import Output
 
 if TYPE_CHECKING:
@@ -39,24 +49,33 @@ def build() -> typer.Typer:
         help="Conversations with an AI agent that survive a crash, kept for each project.",
         epilog="Options may stand before or after the command. Without one it is chat.",
     )
-    sessions = typer.Typer(cls=SessionsGroup, help="List, show, resume, change and export.")
+    sessions = typer.Typer(
+        cls=SessionsGroup, help="List, show, search, resume, fork, change, export and import."
+    )
+    run_commands = typer.Typer(cls=RunsGroup, help="List, show and retry the runs of a session.")
     workspace = typer.Typer(cls=WorkspaceGroup, help="Which workspace a directory is.")
     store = typer.Typer(cls=StoreGroup, help="Check, back up, restore the database.")
-    app.callback()(declared(PLACE, JSON, PROVIDER, RESUME)(_root))
+    app.callback()(declared(PLACE, JSON, PROVIDER, RESUME, TOOLS)(_root))
     sessions.callback()(declared(PLACE, JSON)(_sessions))
+    run_commands.callback()(declared(PLACE, JSON)(_runs))
     workspace.callback()(declared(PLACE, JSON)(_workspace))
     store.callback()(declared(PLACE, JSON)(_store))
-    conversing.add_to(app, sessions=sessions)
+    runs.add_to(run_commands)
+    conversing.add_to(app, sessions=sessions, runs=run_commands)
     listing.add_to(sessions)
-    inspecting.add_to(app, sessions=sessions)
+    inspecting.add_to(sessions)
+    searching.add_to(sessions)
     changing.add_to(sessions)
+    branching.add_to(sessions)
     exporting.add_to(sessions)
+    importing.add_to(sessions)
     journals.add_to(app)
     places.add_to(app, workspace=workspace)
     storing.add_to(store)
     restoring.add_to(store)
     recovering.add_to(store)
     app.add_typer(sessions, name="sessions")
+    app.add_typer(run_commands, name="runs")
     app.add_typer(workspace, name="workspace")
     app.add_typer(store, name="store")
     return app
@@ -82,7 +101,11 @@ def _root(
 def _sessions(
     *, limit: Limit = 20, cursor: Cursor = None, archived: Archived = False, ids: Ids = False
 ) -> None:
-    """List, show, resume, change and export sessions."""
+    """List, show, resume, change, export and import sessions."""
+
+
+def _runs() -> None:
+    """List, show and retry the runs of a session."""
 
 
 def _workspace() -> None:

@@ -1,4 +1,4 @@
-"""`tinyagent chat`, `tinyagent run`, `sessions new` and `sessions resume`: where a model is asked.
+"""`tinyagent chat`, `run`, `runs retry`, `sessions new` and `sessions resume`: a model is asked.
 
 Invariants: a reference that does not resolve starts nothing; `run` needs its conversation saved
 unless told otherwise, chat goes on without and says so; the command that resumes is named only
@@ -9,18 +9,32 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sessions_api.cli.failures import FAILED, UsageInvalid
-from sessions_api.cli.opened import agent_for, reading, resolved
-from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, STOPPED_FACTS, Call, command
+from sessions_api.cli.opened import agent_for, reading, resolved, resolved_run
+from sessions_api.cli.options import (
+    JSON,
+    PLACE,
+    PROVIDER,
+    RESUME,
+    STOPPED_FACTS,
+    TOOLS,
+    Call,
+    command,
+)
+from sessions_api.cli.runs import RunRef  # noqa: TC001 - Typer reads it
 from sessions_api.showing.listing import handle
 from sessions_api.showing.terminal_text import on_terminal, prints_on_terminal, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from sessions_api.agent import Agent
     from sessions_api.chat.lines import Lines
     from sessions_api.runs.events import RunResult
@@ -32,6 +46,12 @@ Text = Annotated[
 ]
 Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Save nothing.")]
 Title = Annotated[str | None, typer.Option("--title", help="Its title.")]
+AllowUnsafe = Annotated[
+    bool, typer.Option("--allow-unsafe", help="Even if tools that may not run twice had started.")
+]
+Note = Annotated[
+    str | None, typer.Option("--note", help="Tell the model this too; it is added to the message.")
+]
 NoChat = Annotated[bool, typer.Option("--no-chat", help="Print the id and nothing more.")]
 MaybeRef = Annotated[
     str | None,
@@ -39,12 +59,13 @@ MaybeRef = Annotated[
 ]
 
 
-def add_to(app: typer.Typer, *, sessions: typer.Typer) -> None:
-    """Add `chat` and `run` to the command line, `new` and `resume` to `tinyagent sessions`."""
-    command(app, "chat", PLACE, PROVIDER, RESUME)(chat)
-    command(app, "run", PLACE, JSON, PROVIDER, RESUME)(run)
-    command(sessions, "new", PLACE, JSON, PROVIDER)(new_session)
-    command(sessions, "resume", PLACE, PROVIDER)(resume_session)
+def add_to(app: typer.Typer, *, sessions: typer.Typer, runs: typer.Typer) -> None:
+    """Add `chat` and `run` to the command line, `retry` to `tinyagent runs`, `new` and `resume`."""
+    command(app, "chat", PLACE, PROVIDER, RESUME, TOOLS)(chat)
+    command(app, "run", PLACE, JSON, PROVIDER, RESUME, TOOLS)(run)
+    command(runs, "retry", PLACE, JSON, PROVIDER, TOOLS)(retry_run)
+    command(sessions, "new", PLACE, JSON, PROVIDER, TOOLS)(new_session)
+    command(sessions, "resume", PLACE, PROVIDER, TOOLS)(resume_session)
 
 
 def chat(call: Call) -> None:
@@ -89,7 +110,6 @@ def _chat(call: Call, session: Session | None = None) -> None:
     with agent_for(call, persistence=persistence) as agent:
         if session is not None:
             agent.sessions.resume(session.id)
-            _tell_unknown_provider(call, session)
         talk = Chat(
             agent,
             lines=lines,
@@ -97,10 +117,18 @@ def _chat(call: Call, session: Session | None = None) -> None:
             aside=sys.stderr,
             ink=call.out.aside_ink,
             resume_with=_resume_with(call),
+            exports_dir=lambda: _exports_dir(call),
         )
         talk.run()
     if talk.failed_count and not lines.asks:
         raise typer.Exit(FAILED)
+
+
+def _exports_dir(call: Call) -> Path | None:
+    from workspace_identity import inspect_workspace  # noqa: PLC0415 - for /export alone
+
+    paths = inspect_workspace(call.workspace).paths
+    return None if paths is None else paths.exports
 
 
 def _lines() -> Lines:
@@ -153,14 +181,45 @@ def run(
         told_count = _tell_notices(call, agent)
         if session is not None:
             agent.sessions.resume(session.id)
-        try:
-            _print_answer(call, agent.run(message))
-        except (KeyboardInterrupt, SystemExit) as stop:
-            _add_facts(stop, agent)
-            raise
-        finally:
-            _tell_notices(call, agent, told_count=told_count)
-            _tell_resume(call, agent)
+        with _telling(call, agent, told_count=told_count):
+            _print_answer(call, _answer(call, agent, message))
+
+
+def retry_run(
+    call: Call, run: RunRef, *, allow_unsafe: AllowUnsafe = False, note: Note = None
+) -> None:
+    """Try a failed run again with the same input, and print the answer."""
+    found = resolved_run(call, run)
+    with agent_for(call, persistence="required") as agent:
+        told_count = _tell_notices(call, agent)
+        with _telling(call, agent, told_count=told_count):
+            _print_answer(call, agent.retry(found.id, allow_unsafe=allow_unsafe, note=note))
+
+
+@contextmanager
+def _telling(call: Call, agent: Agent, *, told_count: int) -> Iterator[None]:
+    """Tell what there is to tell after a run, however it ends."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        _add_facts(stop, agent)
+        raise
+    finally:
+        _tell_notices(call, agent, told_count=told_count)
+        _tell_resume(call, agent)
+
+
+def _answer(call: Call, agent: Agent, message: str) -> RunResult:
+    """Ask, and show on standard error which tools are called meanwhile."""
+    from sessions_api.showing.tool_calls import tool_line  # noqa: PLC0415 - not for --help
+
+    with agent.stream(message) as stream:
+        for event in stream:
+            if (line := tool_line(event, call.out.aside_ink)) is not None:
+                call.out.note(line)
+    if stream.result is None:
+        raise AssertionError("a stream that ends has a result, or raises")
+    return stream.result
 
 
 def _message(text: str | None) -> str:
@@ -221,15 +280,3 @@ def _tell_resume(call: Call, agent: Agent) -> None:
 def _resume_with(call: Call) -> str:
     elsewhere = "" if call.workspace == "." else f" --workspace {shlex.quote(call.workspace)}"
     return "tinyagent --resume {}" + elsewhere.replace("{", "{{").replace("}", "}}")
-
-
-def _tell_unknown_provider(call: Call, session: Session) -> None:
-    from sessions_api.providers import PROVIDERS  # noqa: PLC0415 - not for --help
-
-    if session.provider and session.provider not in PROVIDERS and call.provider is None:
-        call.out.note(
-            safe(
-                f"This session was held with the provider {session.provider!r}, which is not known"
-                f" here. Its history is open; to go on with another one: --provider NAME."
-            )
-        )

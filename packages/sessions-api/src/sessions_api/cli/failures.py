@@ -106,6 +106,7 @@ def _codes() -> Iterator[tuple[tuple[type[Exception], ...], int]]:
             errors.SettingsInvalid,
             identity.UnsafeWorkspace,
             identity.WorkspaceMissing,
+            store.BoundaryInvalid,
             store.CursorInvalid,
         ),
         USAGE,

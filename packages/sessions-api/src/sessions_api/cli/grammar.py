@@ -29,6 +29,7 @@ class UsualCommandGroup(TyperGroup):
     """
 
     usual = ""
+    takes_words = False  # whether a word that is no command is one for the usual command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command first, then read as any group does."""
@@ -39,7 +40,10 @@ class UsualCommandGroup(TyperGroup):
             elif not getattr(option, "is_flag", False):
                 valued.update(option.opts)
         usual = "" if ctx.resilient_parsing else self.usual
-        return super().parse_args(ctx, command_first(args, own=own, valued=valued, usual=usual))
+        args = command_first(args, own=own, valued=valued, usual=usual)
+        if self.takes_words and usual and args[0] not in {*self.commands, *own}:
+            args = [usual, *args]
+        return super().parse_args(ctx, args)
 
 
 class RootGroup(UsualCommandGroup):
@@ -56,6 +60,13 @@ class SessionsGroup(UsualCommandGroup):
     """`tinyagent sessions`."""
 
     usual = "list"
+
+
+class RunsGroup(UsualCommandGroup):
+    """`tinyagent runs`: `runs REF` lists the runs of a session."""
+
+    usual = "list"
+    takes_words = True
 
 
 class WorkspaceGroup(UsualCommandGroup):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sessions_api.showing.terminal_text import safe
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from sessions_api.cli.options import Call
     from sessions_api.sessions import Sessions
     from sessions_api.state import Persistence, WorkspaceState
-    from state_store import Session
+    from state_store import Run, Session
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +69,26 @@ def _opened(call: Call, opening: Callable[..., WorkspaceState]) -> Iterator[Open
 
 
 def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
-    """Return the sessions that *refs* name, each once; writes nothing.
+    """Return the sessions that *refs* name, each once; writes nothing."""
+    from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
+
+    found = _looked_up(call, lambda state: [Sessions(state).get(ref) for ref in refs])
+    return tuple({one.id: one for one in found}.values())
+
+
+def resolved_run(call: Call, ref: str) -> Run:
+    """Return the run that *ref* names; writes nothing."""
+    from sessions_api.references import resolve_run  # noqa: PLC0415 - see the module's docstring
+
+    return _looked_up(call, lambda state: resolve_run(state.store, ref))
+
+
+def _looked_up(call: Call, look: Callable[[WorkspaceState], Found]) -> Found:
+    """Return what *look* finds in the call's workspace, which is open for reading meanwhile.
 
     Notices are left to whoever opens the workspace next; when that is nobody, they are told, and
     so is an upgrade, which the next one knows nothing of.
     """
-    from sessions_api.sessions import Sessions  # noqa: PLC0415 - see the module's docstring
     from sessions_api.state import read_state  # noqa: PLC0415 - see the module's docstring
 
     with call.out.progress() as progress:
@@ -80,7 +96,7 @@ def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
     if state.upgrade_notice is not None:
         call.out.note(safe(state.upgrade_notice))
     try:
-        found = [Sessions(state).get(ref) for ref in refs]
+        return look(state)
     except LookupError:
         for notice in state.notices:
             if notice != state.upgrade_notice:
@@ -88,20 +104,25 @@ def resolved(call: Call, *refs: str) -> tuple[Session, ...]:
         raise
     finally:
         state.close()
-    return tuple({one.id: one for one in found}.values())
 
 
 def agent_for(call: Call, *, persistence: Persistence) -> Agent:
     """Open an agent as the call wants it."""
     from sessions_api.agent import Agent  # noqa: PLC0415 - see the module's docstring
+    from sessions_api.cli.offering import offered  # noqa: PLC0415 - the same
 
+    tools, problem = offered(call)
     with call.out.progress() as progress:
-        return Agent(
+        agent = Agent(
             call.workspace,
             provider=call.provider,
             model=call.model,
             base_url=call.base_url,
             accept_endpoint=call.accept_endpoint,
             persistence=persistence,
+            tools=tools,
             progress=progress,
         )
+    if problem is not None:
+        call.out.note(safe(problem))
+    return agent

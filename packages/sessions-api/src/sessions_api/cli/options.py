@@ -41,7 +41,10 @@ JSON: Family = {
 }
 PROVIDER: Family = {
     "provider": (
-        Annotated[str | None, typer.Option("--provider", help="anthropic, offline or openai.")],
+        Annotated[
+            str | None,
+            typer.Option("--provider", help="anthropic, offline, openai or openai-responses."),
+        ],
         None,
     ),
     "model": (Annotated[str | None, typer.Option("--model", help="The model's id.")], None),
@@ -82,6 +85,22 @@ RESUME: Family = {
         None,
     ),
 }
+TOOLS: Family = {
+    "no_tools": (
+        Annotated[bool, typer.Option("--no-tools", help="Show the model no files.")],
+        False,
+    ),
+    "allow_writes": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--allow-writes",
+                help="Let the model write files of the workspace, and not only read them.",
+            ),
+        ],
+        False,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,8 @@ class Call:
     accept_endpoint: bool = False
     go_on: bool = False
     resume: str | None = None
+    no_tools: bool = False
+    allow_writes: bool = False
 
     @property
     def out(self) -> Output:

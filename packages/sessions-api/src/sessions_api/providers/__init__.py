@@ -8,8 +8,9 @@ from sessions_api.errors import ProviderUnknown
 
 if TYPE_CHECKING:
     from sessions_api.providers.base import Provider
+    from sessions_api.providers.http_provider import AsyncHttpProvider, HttpProvider
 
-PROVIDERS = ("anthropic", "offline", "openai")
+PROVIDERS = ("anthropic", "offline", "openai", "openai-responses")
 
 
 def make_provider(
@@ -24,26 +25,28 @@ def make_provider(
 
     *asynchronous* chooses the face of providers that have two.
     """
+    if name == "offline":
+        from sessions_api.providers.offline import OfflineProvider  # noqa: PLC0415 - on first use
+
+        return OfflineProvider()
+    if name not in PROVIDERS:
+        raise ProviderUnknown(name, known=PROVIDERS)
+    blocking, awaiting = _faces(name)
+    face = awaiting if asynchronous else blocking
+    return face(base_url=base_url, api_key=api_key, default_model=model)
+
+
+def _faces(name: str) -> tuple[type[HttpProvider], type[AsyncHttpProvider]]:
     match name:
         case "anthropic":
-            from sessions_api.providers.anthropic import (  # noqa: PLC0415 - an extra, on first use
-                AnthropicProvider,
-                AsyncAnthropicProvider,
-            )
+            from sessions_api.providers import anthropic  # noqa: PLC0415 - on first use
 
-            face = AsyncAnthropicProvider if asynchronous else AnthropicProvider
-            return face(base_url=base_url, api_key=api_key, default_model=model)
-        case "offline":
-            from sessions_api.providers.offline import OfflineProvider  # noqa: PLC0415 - the same
-
-            return OfflineProvider()
+            return anthropic.AnthropicProvider, anthropic.AsyncAnthropicProvider
         case "openai":
-            from sessions_api.providers.openai import (  # noqa: PLC0415 - an extra, on first use
-                AsyncOpenAIProvider,
-                OpenAIProvider,
-            )
+            from sessions_api.providers import openai  # noqa: PLC0415 - the same
 
-            made = AsyncOpenAIProvider if asynchronous else OpenAIProvider
-            return made(base_url=base_url, api_key=api_key, default_model=model)
+            return openai.OpenAIProvider, openai.AsyncOpenAIProvider
         case _:
-            raise ProviderUnknown(name, known=PROVIDERS)
+            from sessions_api.providers import openai_responses as one  # noqa: PLC0415 - the same
+
+            return one.OpenAIResponsesProvider, one.AsyncOpenAIResponsesProvider

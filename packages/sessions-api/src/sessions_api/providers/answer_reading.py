@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_MOST_TOKENS = 10**12
+
+
 class AnswerMalformed(ValueError):
     """The answer is not of its format; the message says what is wrong, never what it holds."""
 
@@ -43,8 +46,14 @@ def http_status(code: object) -> int | None:
 
 
 def count_in(value: object) -> int | None:
-    """Return *value* if it is a count, and None for all else: unknown is not 0."""
-    return value if type(value) is int and value >= 0 else None
+    """Return *value* if it is a count, and None for all else: unknown is not 0.
+
+    Services whose language has one kind of number write 5.0. A number beyond what any model can
+    read or write is none either, so that the sums of a session stay within 64 bits.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
 def object_in(value: object, what: str) -> Mapping[str, Any]:

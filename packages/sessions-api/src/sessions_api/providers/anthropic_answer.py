@@ -46,11 +46,7 @@ _STATUS_OF_ERROR = {
 
 
 class Answer:
-    """Collects one answer. Feed it a whole message, or each event in order, then take `reply`.
-
-    *endpoint* and *model* are those that were asked: blocks go back to no other. For one answer,
-    one thread.
-    """
+    """Collects one answer, a whole message or the events of a stream; see `wire_format`."""
 
     def __init__(self, *, endpoint: str, model: str) -> None:
         self._endpoint = endpoint
@@ -59,7 +55,7 @@ class Answer:
         self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
 
-    def feed_message(self, content: bytes) -> None:
+    def feed_whole(self, content: bytes) -> None:
         """Take a whole message as it came; raise `AnswerMalformed` or `FailureReported`."""
         text = content.decode("utf-8")
         message = object_in(json.loads(text), "the answer")
@@ -74,7 +70,7 @@ class Answer:
         self._end(message)
 
     def feed_event(self, payload: object) -> list[Delta]:
-        """Take an event of a stream and return the new pieces; errors as in `feed_message`.
+        """Take an event of a stream and return the new pieces; errors as in `feed_whole`.
 
         Events of unknown types say nothing that belongs to the answer, as the API promises.
         """
@@ -113,6 +109,7 @@ class Answer:
             or None,
             tool_calls=tuple(block.call() for block in blocks if block.kind == "tool_use"),
             usage=_usage(self._usage),
+            cache_write_tokens=_cache_write_tokens(self._usage),
             finish_reason=self._stop_reason,
             provider_data=pack_provider_data(
                 endpoint=self._endpoint, model=self._model, blocks=fields
@@ -222,7 +219,7 @@ def _object_or_empty(text: str) -> dict[str, Any]:
     """Return the object that *text* is; what the model did not finish is none."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -254,3 +251,13 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         if isinstance(details, dict)
         else None,
     )
+
+
+def _cache_write_tokens(usage: Mapping[str, Any]) -> int | None:
+    """Return what was written to a cache for five minutes; None if some was for an hour.
+
+    That has a price of its own, which no list has.
+    """
+    kinds = usage.get("cache_creation")
+    for_an_hour = kinds.get("ephemeral_1h_input_tokens") if isinstance(kinds, dict) else 0
+    return None if for_an_hour else count_in(usage.get("cache_creation_input_tokens")) or 0

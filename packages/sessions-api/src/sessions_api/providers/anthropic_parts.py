@@ -15,23 +15,26 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from sessions_api.providers.message_parts import Document, Image, known, parts_of, text_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessions_api.providers.base import ModelMessage
 
 _DATA_URL = re.compile(r"data:(?P<media>[^;,]*)(?P<options>(?:;[^;,]*)*),(?P<data>.*)", re.DOTALL)
-_MEDIA_NAMES = ("media_type", "mime_type", "mimeType")
+_OWN = ("text", "document")
 
 
 def blocks_of(message: ModelMessage) -> list[dict[str, Any]]:
     """Return the content of *message*: its parts, or else its text; nothing when it is blank."""
-    if not message.parts:
-        return text_blocks(message.content)
-    blocks = [_block(part) for part in message.parts]
-    if not any(block.get("type") == "text" for block in blocks):
-        blocks = text_blocks(message.content) + blocks
+    blocks = [_block(part) for part in parts_of(message)]
     return [block for block in blocks if block.get("type") != "text" or _said(block.get("text"))]
+
+
+def said_blocks(message: ModelMessage) -> list[dict[str, Any]]:
+    """Return the text of *message*, for turns in which no image or file may stand."""
+    return text_blocks(text_of(message))
 
 
 def text_blocks(text: str | None) -> list[dict[str, Any]]:
@@ -44,28 +47,17 @@ def _said(text: object) -> bool:
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:
-    match part.get("type"):
-        case "image_url" | "input_image":
-            image = part.get("image_url")
-            address = image.get("url") if isinstance(image, dict) else image
-            if isinstance(address, str):
-                return {"type": "image", "source": _source(address)}
-        case "image" if isinstance(part.get("data"), str) and "source" not in part:
-            return {"type": "image", "source": _given_source(part)}
-        case "file":
-            match part.get("file"):
-                case {"file_data": str(data), **others}:
-                    title = {"title": others["filename"]} if others.get("filename") else {}
-                    return {"type": "document", "source": _source(data), **title}
+    if part.get("type") in _OWN or (part.get("type") == "image" and "source" in part):
+        return dict(part)
+    match known(part):
+        case str(text):
+            return {"type": "text", "text": text}
+        case Image(address):
+            return {"type": "image", "source": _source(address)}
+        case Document(address, title):
+            named = {"title": title} if title else {}
+            return {"type": "document", "source": _source(address), **named}
     return dict(part)
-
-
-def _given_source(part: Mapping[str, Any]) -> dict[str, Any]:
-    data = part["data"]
-    if _DATA_URL.fullmatch(data):
-        return _source(data)
-    media = next((part[name] for name in _MEDIA_NAMES if part.get(name)), "image/png")
-    return {"type": "base64", "media_type": media, "data": data}
 
 
 def _source(address: str) -> dict[str, Any]:

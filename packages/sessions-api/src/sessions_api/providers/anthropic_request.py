@@ -17,34 +17,41 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from sessions_api.providers.anthropic_parts import blocks_of, text_blocks
+from sessions_api.providers.anthropic_parts import blocks_of, said_blocks, text_blocks
+from sessions_api.providers.kept import pack, unpack
+from sessions_api.providers.wire_names import WireIds, legal_name, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
 
+HOME = "https://api.anthropic.com"
 DEFAULT_MAX_TOKENS = 8192  # the API wants a limit; what models still in service can all give
 
+_KEPT = "anthropic"
 # What the request itself says is not a parameter, and the last one is of another API; a session
 # that was imported from elsewhere may carry these among its settings.
 _RESERVED = frozenset({"model", "messages", "system", "tools", "stream", "stream_options"})
+_THOUGHTS = ("thinking", "redacted_thinking")
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def request_body(
-    request: ModelRequest, *, model: str, endpoint: str, stream: bool
+    request: ModelRequest, *, endpoint: str = HOME, stream: bool = False
 ) -> dict[str, Any]:
     """Return the JSON object to post to `messages`.
 
-    The system prompt and all system messages, in order, become `system`; messages of one side
-    that follow one another become one turn, as the service itself would have it; one without
-    content is left out. `request.parameters` are passed on by their own names, but for
+    The system prompt and all system and developer messages, in order, become `system`, also those
+    from the middle of the conversation: only the newest models take such a message in its place,
+    and there is no telling which, while a user's turn would take its authority away. Messages of
+    one side that follow one another become one turn, as the service itself would have it; one
+    without content is left out. `request.parameters` are passed on by their own names, but for
     `max_completion_tokens` (max_tokens), `stop` (stop_sequences) and `reasoning_effort`
     (output_config.effort), which are other services' words; one that is None leaves the field out.
     """
-    system, messages = _conversation(request, endpoint, model)
-    body: dict[str, Any] = {"model": model, "max_tokens": None, "messages": messages}
+    system, messages = _conversation(request, endpoint, str(request.model))
+    body: dict[str, Any] = {"model": request.model, "max_tokens": None, "messages": messages}
     if system:
         only_prompt = len(system) == 1 and system[0].keys() == {"type", "text"}
         body["system"] = system[0]["text"] if only_prompt else system
@@ -71,8 +78,7 @@ def pack_provider_data(
     kept = [
         {**block, "input": None} if block["type"] == "tool_use" else dict(block) for block in blocks
     ]
-    # ASCII, so that even half a surrogate pair survives a store that insists on UTF-8.
-    return json.dumps({"anthropic": {"endpoint": endpoint, "model": model, "content": kept}})
+    return pack(_KEPT, endpoint=endpoint, model=model, content=kept)
 
 
 def _is_plain(blocks: Sequence[Mapping[str, Any]]) -> bool:
@@ -121,12 +127,12 @@ def _conversation(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     system = text_blocks(request.system_prompt)
     turns: list[dict[str, Any]] = []
-    ids = _WireIds()
+    ids = WireIds(_LEGAL_ID)
     for message in request.messages:
         role = "user"
-        match message.role:
+        match role_of(message):
             case "system" | "developer":
-                system += blocks_of(message)
+                system += said_blocks(message)
                 continue
             case "assistant":
                 role, blocks = "assistant", _said(message, endpoint, model, ids)
@@ -143,19 +149,23 @@ def _conversation(
     return system, turns
 
 
-def _said(message: ModelMessage, endpoint: str, model: str, ids: _WireIds) -> list[dict[str, Any]]:
+def _said(message: ModelMessage, endpoint: str, model: str, ids: WireIds) -> list[dict[str, Any]]:
     wire_ids = iter(ids.of_calls(message))
     calls = iter(message.tool_calls or ())
     kept = _kept(message, endpoint, model)
     if kept is None:
-        kept = blocks_of(message)
+        kept = said_blocks(message)
         kept += [
             {"type": "tool_use", "id": call.id, "name": call.name, "input": None}
             for call in message.tool_calls or ()
         ]
     for block in kept:
         if block.get("type") == "tool_use":
-            block |= {"id": next(wire_ids), "input": _input(next(calls).arguments)}
+            call = next(calls)
+            own = {"id": next(wire_ids), "name": legal_name(call.name)}
+            block |= {**own, "input": _input(call.arguments)}
+    while kept and kept[-1].get("type") in _THOUGHTS:
+        del kept[-1]  # the service refuses a turn that ends with thinking
     return kept
 
 
@@ -164,10 +174,7 @@ def _kept(message: ModelMessage, endpoint: str, model: str) -> list[dict[str, An
 
     None also when the message has been changed since: then its text and its calls are what counts.
     """
-    data = _unpack(message.provider_data)
-    if (data.get("endpoint"), data.get("model")) != (endpoint, model):
-        return None
-    content = data.get("content")
+    content = unpack(_KEPT, message, endpoint=endpoint, model=model).get("content")
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
         return None
     text = "".join(str(one.get("text")) for one in content if one.get("type") == "text")
@@ -189,18 +196,7 @@ def _may_return(block: Mapping[str, Any]) -> bool:
             return True
 
 
-def _unpack(provider_data: str | None) -> Mapping[str, Any]:
-    if provider_data is None:
-        return {}
-    try:
-        data = json.loads(provider_data)
-    except ValueError:
-        return {}  # another provider's, in a form of its own
-    kept = data.get("anthropic") if isinstance(data, dict) else None
-    return kept if isinstance(kept, dict) else {}
-
-
-def _result(message: ModelMessage, ids: _WireIds) -> dict[str, Any]:
+def _result(message: ModelMessage, ids: WireIds) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.answered_by(message)}
     if message.parts:
         block["content"] = blocks_of(message)
@@ -230,36 +226,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(text)
     return value
-
-
-class _WireIds:
-    """Gives each call of a request a legal id of its own that pairs it with its result.
-
-    The API refuses an id that is empty, was used before, or has other characters, and other
-    services gave such ones. An id that already does its work stays as it is.
-    """
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._made_count = 0
-        self._open: list[tuple[str, str]] = []
-
-    def of_calls(self, message: ModelMessage) -> list[str]:
-        self._open = [(call.id, self._own(call.id)) for call in message.tool_calls or ()]
-        return [wire_id for _, wire_id in self._open]
-
-    def answered_by(self, message: ModelMessage) -> str:
-        wanted = message.tool_call_id or ""
-        for position, (call_id, wire_id) in enumerate(self._open):
-            if call_id == wanted:
-                del self._open[position]
-                return wire_id
-        return wanted
-
-    def _own(self, wanted: str) -> str:
-        wire_id = wanted
-        while wire_id in self._used or not _LEGAL_ID.fullmatch(wire_id):
-            self._made_count += 1
-            wire_id = f"call{self._made_count:05d}"
-        self._used.add(wire_id)
-        return wire_id

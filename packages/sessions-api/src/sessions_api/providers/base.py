@@ -69,7 +69,9 @@ class ModelReply:
     """What the model answered.
 
     `usage` has None for what was not reported. `provider_data` is JSON text that the provider
-    wants back, byte for byte, with this message in later requests.
+    wants back, byte for byte, with this message in later requests. `cache_write_tokens`, a part of
+    the input, were written to a cache, for which a service may charge more: they count for the cost
+    and are not stored. None if how many, or at what price, is unknown.
     """
 
     content: str | None = None
@@ -78,6 +80,7 @@ class ModelReply:
     usage: Usage = field(default_factory=Usage)
     finish_reason: str | None = None
     provider_data: str | None = None
+    cache_write_tokens: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,8 @@ class Provider(Protocol):
 
     `name` is a short identifier, stored with every run. `endpoint` is the URL that the history
     is sent to, or None when it stays in this process. A failure is raised as `ProviderError`
-    with a stable error type; any other exception counts as `internal`.
+    with a stable error type; any other exception counts as `internal`. `max_request_bytes`, which
+    it may have, is the largest body that the service takes; see `runs.requests` for what that does.
     """
 
     @property

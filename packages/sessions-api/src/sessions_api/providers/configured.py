@@ -12,9 +12,10 @@ import importlib.util
 import os
 import threading
 from typing import ClassVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from sessions_api.errors import ProviderUnavailable
+from sessions_api.providers.addresses import host_of, is_http, origin_of, without_secrets
 
 _NO_KEY_NEEDED = "no-key"  # the packages insist on one, local servers ignore it
 
@@ -22,11 +23,12 @@ _NO_KEY_NEEDED = "no-key"  # the packages insist on one, local servers ignore it
 class Configured:
     """The configuration that both faces of a provider share, checked before any request.
 
-    A provider's class says its `name`, which is also that of its package and of its extra, the
-    service's own address, an example of another one, and the variables that the package reads.
+    A provider's class says its `name`, its package (the extra is named like that), the service's
+    own address, an example of another one, and the variables that the package reads.
     """
 
     name: ClassVar[str]
+    package: ClassVar[str]
     default_base_url: ClassVar[str]
     example_base_url: ClassVar[str]
     key_variable: ClassVar[str]
@@ -41,11 +43,17 @@ class Configured:
         timeout_s: float | None = 600,
         max_retries: int = 2,
     ) -> None:
-        if importlib.util.find_spec(self.name) is None:
+        if importlib.util.find_spec(self.package) is None:
             raise self._package_missing()
         configured = base_url or os.environ.get(self.base_url_variable)
-        self._base_url = configured or self.default_base_url
-        self._endpoint = self._without_secrets()
+        self._base_url = (configured or self.default_base_url).strip()
+        if not is_http(self._base_url):
+            raise ProviderUnavailable(
+                self.name,
+                missing="its base URL is not an http or https address",
+                hint=f"Set --base-url (TINYAGENT_BASE_URL) to one like {self.example_base_url}.",
+            )
+        self._endpoint = without_secrets(self._base_url)
         self._api_key = api_key or self._key_for_endpoint(given=bool(base_url))
         if not (self._api_key.isascii() and self._api_key.isprintable()):
             raise ProviderUnavailable(
@@ -60,7 +68,7 @@ class Configured:
 
     @property
     def endpoint(self) -> str:
-        """The base URL without user name, password, query and fragment."""
+        """Where the history goes: the base URL without user name, password, query, fragment."""
         return self._endpoint
 
     @property
@@ -69,15 +77,21 @@ class Configured:
         password = urlsplit(self._base_url).password
         return (self._api_key, *((unquote(password),) if password else ()))
 
+    @property
+    def has_key(self) -> bool:
+        """Whether a key was found, given or in the environment."""
+        return self._api_key != _NO_KEY_NEEDED
+
     def _key_for_endpoint(self, *, given: bool) -> str:
-        at_home = _host(self._endpoint) == _host(self.default_base_url)
+        # The scheme counts, too: without TLS anybody on the way would read the key.
+        at_home = origin_of(self._endpoint) == origin_of(self.default_base_url)
         # A key and an address from the same family of variables belong together; a key for one
         # service must not reach another only because its address was given.
         key = os.environ.get(self.key_variable) if at_home or not given else None
         if not key and at_home:
             raise ProviderUnavailable(
                 self.name,
-                missing=f"there is no key for {_host(self._endpoint)}",
+                missing=f"there is no key for {host_of(self._endpoint)}",
                 hint="Set TINYAGENT_API_KEY, or name a service that needs none with --base-url.",
             )
         return key or _NO_KEY_NEEDED
@@ -96,27 +110,7 @@ class Configured:
     def _package_missing(self) -> ProviderUnavailable:
         return ProviderUnavailable(
             self.name,
-            missing=f"the package {self.name!r} is not installed",
-            hint=f"Install it with: uv sync --extra {self.name}, or pip install "
-            f"'sessions-api[{self.name}]'.",
+            missing=f"the package {self.package!r} is not installed",
+            hint=f"Install it with: uv sync --extra {self.package}, or pip install "
+            f"'sessions-api[{self.package}]'.",
         )
-
-    def _without_secrets(self) -> str:
-        """Return what may be stored and shown of the address; refuse what is no address."""
-        try:
-            parts = urlsplit(self._base_url)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is no number, half an IPv6 address
-            parts, usable = None, False
-        if parts is None or not usable:
-            raise ProviderUnavailable(
-                self.name,
-                missing="its base URL is not an http or https address",
-                hint=f"Set --base-url (TINYAGENT_BASE_URL) to one like {self.example_base_url}.",
-            )
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-
-
-def _host(endpoint: str) -> str:
-    return urlsplit(endpoint).netloc

@@ -3,133 +3,42 @@
 Owns the provider's two faces. Invariant: OPENAI_API_KEY is not sent to a service that it was not
 made for.
 
-Must not: import the `openai` package before the first request (it is an extra, and slow to
-import), keep anything of a conversation, or differ between the faces in more than `await`.
+Must not: import the `openai` package (that is for the first request), or keep anything of a
+conversation.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from sessions_api.providers.configured import Configured
-from sessions_api.providers.openai_request import request_body
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
-
-    from sessions_api.providers.base import Delta, ModelReply, ModelRequest
-    from sessions_api.providers.openai_client import AsyncClient, SyncClient
+from sessions_api.providers.http_provider import AsyncHttpProvider, HttpProvider, OverHttp
+from sessions_api.providers.openai_answer import Answer, error_status
+from sessions_api.providers.openai_request import HOME, request_body
+from sessions_api.providers.wire_format import WireFormat
 
 
-class _Configured(Configured):
-    """What is OpenAI's own in the configuration, and the request that follows from it."""
+class OpenAIConfigured(OverHttp):
+    """What is OpenAI's own in the configuration, whichever of its APIs is spoken."""
 
-    name: Final = "openai"
-    default_base_url = "https://api.openai.com/v1"
+    name = "openai"
+    package = "openai"
+    client_name = "OpenAI"
+    default_base_url = HOME
     example_base_url = "http://localhost:11434/v1"
     key_variable = "OPENAI_API_KEY"
     base_url_variable = "OPENAI_BASE_URL"
-
-    def _body(self, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-        return request_body(
-            request, model=self._model(request.model), endpoint=self._endpoint, stream=stream
-        )
-
-    def _client_options(self) -> dict[str, Any]:
-        return {
-            "endpoint": self._endpoint,
-            "base_url": self._base_url,
-            "api_key": self._api_key,
-            "timeout_s": self._timeout_s,
-            "max_retries": self._max_retries,
-        }
+    max_request_bytes = 512_000_000  # "Images and vision", the whole payload of a request
+    wire = WireFormat(
+        wanted="chat completion",
+        api="chat completions",
+        path=lambda _: "/chat/completions",
+        request_body=request_body,
+        answer=Answer,
+        error_status=error_status,
+    )
 
 
-class OpenAIProvider(_Configured):
-    """Asks a chat-completions service and blocks until it answers. It can stream.
-
-    `base_url` defaults to OPENAI_BASE_URL and then to OpenAI's own address, `api_key` to
-    OPENAI_API_KEY where the address is one of those two; any other service gets no key unless one
-    is given. `default_model` serves requests that name none. `timeout_s` is the longest wait for
-    the next bytes, None for ever. `max_retries` counts the repeats, with growing pauses, after a
-    lost connection, a time-out, 408, 409, 429 or 5xx; once an answer has begun to stream nothing
-    is repeated.
-
-    Raises `ProviderUnavailable` where the package, a key, a usable address or the model is
-    missing; a request that fails raises `ProviderError`.
-
-    Several threads may use one provider at once; a fork must not take it along.
-    """
-
-    _client: SyncClient | None = None
-
-    def reply(self, request: ModelRequest) -> ModelReply:
-        """Answer *request* as a whole."""
-        body = self._body(request, stream=False)
-        return self._connected().reply(body)
-
-    def stream(self, request: ModelRequest) -> Generator[Delta | ModelReply, None, None]:
-        """Answer *request* piece by piece, then with the whole `ModelReply`.
-
-        Closing the generator early closes the connection, which tells the service to stop.
-        """
-        body = self._body(request, stream=True)
-        return self._connected().stream(body)
-
-    def close(self) -> None:
-        """Let the connections go. A later request makes new ones."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def _connected(self) -> SyncClient:
-        with self._lock:
-            if self._client is None:
-                try:
-                    from sessions_api.providers.openai_client import (  # noqa: PLC0415 - see above
-                        SyncClient,
-                    )
-                except ImportError as error:
-                    raise self._package_missing() from error
-                self._client = SyncClient(**self._client_options())
-            return self._client
+class OpenAIProvider(OpenAIConfigured, HttpProvider):
+    """A chat-completions service; `HttpProvider` says how it is configured and used."""
 
 
-class AsyncOpenAIProvider(_Configured):
-    """`OpenAIProvider` for a running event loop: same configuration, same meaning, same errors.
-
-    For one event loop; close it there.
-    """
-
-    _client: AsyncClient | None = None
-
-    async def reply(self, request: ModelRequest) -> ModelReply:
-        """Answer *request* as a whole."""
-        body = self._body(request, stream=False)
-        return await self._connected().reply(body)
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply, None]:
-        """Answer *request* piece by piece, then with the whole `ModelReply`.
-
-        Closing the generator early (`aclose`) closes the connection.
-        """
-        body = self._body(request, stream=True)
-        return self._connected().stream(body)
-
-    async def close(self) -> None:
-        """Let the connections go. A later request makes new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    def _connected(self) -> AsyncClient:
-        if self._client is None:
-            try:
-                from sessions_api.providers.openai_client import (  # noqa: PLC0415 - see above
-                    AsyncClient,
-                )
-            except ImportError as error:
-                raise self._package_missing() from error
-            self._client = AsyncClient(**self._client_options())
-        return self._client
+class AsyncOpenAIProvider(OpenAIConfigured, AsyncHttpProvider):
+    """A chat-completions service, for a running event loop; see `AsyncHttpProvider`."""

@@ -41,13 +41,10 @@ _CALL_FIELDS = frozenset({"id", "type", "index", "function"})
 
 
 class Answer:
-    """Collects one answer. Feed it a whole completion, or each chunk in order, then take `reply`.
+    """Collects one answer, a whole completion or the chunks of a stream; see `wire_format`."""
 
-    For one answer, one thread.
-    """
-
-    def __init__(self, *, endpoint: str) -> None:
-        self._endpoint = endpoint
+    def __init__(self, *, endpoint: str, model: str) -> None:
+        self._origin = {"endpoint": endpoint, "model": model}
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_field: str | None = None
@@ -56,17 +53,15 @@ class Answer:
         self._usage = Usage()
         self._finish_reason: str | None = None
 
-    def feed_completion(self, payload: object) -> None:
+    def feed_whole(self, content: bytes) -> None:
         """Take a whole completion; raise `AnswerMalformed` or `FailureReported`."""
-        if isinstance(payload, str):  # a service that forgot to say that it sends JSON
-            payload = json.loads(payload)
-        choice = self._choice(object_in(payload, "the answer"))
+        choice = self._choice(object_in(json.loads(content), "the answer"))
         if choice is None:
             raise AnswerMalformed("it has no choices")
         self._take(object_in(choice.get("message"), "the message"), whole=True)
 
-    def feed_chunk(self, payload: object) -> list[Delta]:
-        """Take a chunk of a stream and return the new pieces; errors as in `feed_completion`."""
+    def feed_event(self, payload: object) -> list[Delta]:
+        """Take a chunk of a stream and return the new pieces; errors as in `feed_whole`."""
         choice = self._choice(object_in(payload, "a chunk of the stream"))
         if choice is None or choice.get("delta") is None:
             return []
@@ -84,7 +79,7 @@ class Answer:
             usage=self._usage,
             finish_reason=self._finish_reason,
             provider_data=pack_provider_data(
-                endpoint=self._endpoint,
+                **self._origin,
                 reasoning_field=self._reasoning_field,
                 message=self._extras,
                 tool_calls=[call.extras for call in self._calls],
@@ -184,10 +179,14 @@ def _merge(extras: dict[str, Any], piece: Mapping[str, Any], known: frozenset[st
         extras[name] = before + value if grows else value
 
 
+def error_status(error: object) -> int | None:
+    """Return the HTTP status that an *error* has as its code; None for any other code."""
+    return http_status(error.get("code") if isinstance(error, dict) else None)
+
+
 def _raise_reported(payload: Mapping[str, Any]) -> None:
-    error = payload.get("error")
-    if error:
-        raise FailureReported(http_status(error.get("code") if isinstance(error, dict) else None))
+    if error := payload.get("error"):
+        raise FailureReported(error_status(error))
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -195,11 +194,17 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         holder = usage if details is None else usage.get(details)
         return count_in(holder.get(name)) if isinstance(holder, dict) else None
 
+    read, written = tokens("prompt_tokens"), tokens("completion_tokens")
+    reasoned = tokens("reasoning_tokens", "completion_tokens_details")
+    if reasoned and written is not None:
+        # Some services count reasoning apart from the answer, and only their total shows it.
+        apart = tokens("total_tokens") == (read or 0) + written + reasoned
+        written += reasoned if apart else 0
     return Usage(
-        input_tokens=tokens("prompt_tokens"),
-        output_tokens=tokens("completion_tokens"),
+        input_tokens=read,
+        output_tokens=written,
         cached_input_tokens=tokens("cached_tokens", "prompt_tokens_details"),
-        reasoning_tokens=tokens("reasoning_tokens", "completion_tokens_details"),
+        reasoning_tokens=reasoned,
     )
 
 

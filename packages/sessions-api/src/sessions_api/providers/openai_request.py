@@ -2,39 +2,54 @@
 
 Owns the outgoing half of the wire format and no I/O. Invariant: the same request always becomes
 the same body, and every tool result carries the id of the call that it answers, whatever the
-ids were when they came. Fields that one service invented go back to that service only; another
-one would refuse them.
+ids were when they came. Fields that one service invented go back to that service and model only;
+another one would refuse them.
 
-Must not: import the `openai` package, drop a message, or put a key anywhere.
+What the format has no place for is sent where it has one: an image in a tool's result follows the
+results as the user's, and a role that is not the format's is the user's. Images of an assistant or
+system message have none and are left out of the request.
+
+Must not: import the `openai` package, or put a key anywhere.
 Source: OpenAI API reference, "Create chat completion", and the reasoning and tool-call
 extensions that compatible services document.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from typing import TYPE_CHECKING, Any
+
+from sessions_api.providers.kept import pack, unpack
+from sessions_api.providers.message_parts import known, parts_of, text_of
+from sessions_api.providers.openai_parts import chat_part
+from sessions_api.providers.wire_names import WireIds, legal_name, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
 
+HOME = "https://api.openai.com/v1"
+
+_KEPT = "openai"
 # What the request itself says is not a parameter; a session that was imported from elsewhere
 # may carry these among its settings.
 _RESERVED = frozenset({"model", "messages", "tools", "stream"})
+_LEGAL_ID = re.compile(r"\S{1,40}")
+_LEGAL_AUTHOR = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
 def request_body(
-    request: ModelRequest, *, model: str, endpoint: str, stream: bool
+    request: ModelRequest, *, endpoint: str = HOME, stream: bool = False
 ) -> dict[str, Any]:
     """Return the JSON object to post to `chat/completions`.
 
     The system prompt comes first, then the messages in order. `request.parameters` are passed on
     by their own names; one that is None leaves the field out, so `{"stream_options": None}` helps
-    with a service that knows no such field. *endpoint* decides whose extra fields are sent back.
+    with a service that knows no such field. *endpoint* and the model decide whose extra fields
+    are sent back.
     """
-    body: dict[str, Any] = {"model": model, "messages": _messages(request, endpoint)}
+    body: dict[str, Any] = {"model": request.model, "messages": _messages(request, endpoint)}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     if stream:
@@ -53,6 +68,7 @@ def request_body(
 def pack_provider_data(
     *,
     endpoint: str,
+    model: str,
     reasoning_field: str | None,
     message: Mapping[str, Any],
     tool_calls: list[dict[str, Any]],
@@ -69,8 +85,7 @@ def pack_provider_data(
         kept["tool_calls"] = tool_calls
     if reasoning_field is not None and tool_calls:
         kept["reasoning_field"] = reasoning_field
-    # ASCII, so that even half a surrogate pair survives a store that insists on UTF-8.
-    return json.dumps({"openai": {"endpoint": endpoint, **kept}}) if kept else None
+    return pack(_KEPT, endpoint=endpoint, model=model, **kept) if kept else None
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -86,41 +101,59 @@ def _messages(request: ModelRequest, endpoint: str) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system_prompt:
         messages.append({"role": "system", "content": request.system_prompt})
-    ids = _WireIds()
+    ids = WireIds(_LEGAL_ID)
+    shown: list[dict[str, Any]] = []  # by tools; must not stand between their results
     for message in request.messages:
-        wire: dict[str, Any] = {"role": message.role, "content": _content(message)}
-        if message.name:
-            wire["name"] = message.name
+        if message.role != "tool" and shown:
+            messages.append({"role": "user", "content": shown})
+            shown = []
+        wire = _message(message, ids)
         if message.role == "tool":
-            wire["tool_call_id"] = ids.answered_by(message)
-        if message.tool_calls:
-            wire["tool_calls"] = [
-                {
-                    "id": wire_id,
-                    "type": "function",
-                    # Strict services parse the arguments and refuse empty text.
-                    "function": {"name": call.name, "arguments": call.arguments or "{}"},
-                }
-                for call, wire_id in zip(message.tool_calls, ids.of_calls(message), strict=True)
-            ]
-        _add_extras(wire, message, endpoint)
+            shown += [chat_part(one) for one in message.parts or () if not _is_text(one)]
+        _add_extras(wire, message, endpoint, str(request.model))
         messages.append(wire)
+    if shown:
+        messages.append({"role": "user", "content": shown})
     return messages
 
 
-def _content(message: ModelMessage) -> str | list[dict[str, Any]] | None:
-    if message.parts:
-        parts = [dict(part) for part in message.parts]
-        if message.content and not any(part.get("type") == "text" for part in parts):
-            parts.insert(0, {"type": "text", "text": message.content})
-        return parts
-    if message.content is None and not message.tool_calls:
+def _message(message: ModelMessage, ids: WireIds) -> dict[str, Any]:
+    role = role_of(message)
+    wire: dict[str, Any] = {"role": role, "content": _content(message, role)}
+    if message.name and (role == "tool" or _LEGAL_AUTHOR.fullmatch(message.name)):
+        wire["name"] = legal_name(message.name) if role == "tool" else message.name
+    if role == "tool":
+        wire["tool_call_id"] = ids.answered_by(message)
+    if role == "assistant" and message.tool_calls:
+        wire["tool_calls"] = [
+            {
+                "id": wire_id,
+                "type": "function",
+                # Strict services parse the arguments and refuse empty text.
+                "function": {"name": legal_name(call.name), "arguments": call.arguments or "{}"},
+            }
+            for call, wire_id in zip(message.tool_calls, ids.of_calls(message), strict=True)
+        ]
+    return wire
+
+
+def _content(message: ModelMessage, role: str) -> str | list[dict[str, Any]] | None:
+    if message.parts and role == "user":
+        return [chat_part(part) for part in parts_of(message)]
+    if message.parts and all(_is_text(part) for part in message.parts):
+        return [chat_part(part) for part in message.parts]
+    text = text_of(message)
+    if text is None and not (role == "assistant" and message.tool_calls):
         return ""  # null is legal only beside tool calls
-    return message.content
+    return text
 
 
-def _add_extras(wire: dict[str, Any], message: ModelMessage, endpoint: str) -> None:
-    kept = _unpack(message.provider_data, endpoint)
+def _is_text(part: Mapping[str, Any]) -> bool:
+    return isinstance(known(part), str)
+
+
+def _add_extras(wire: dict[str, Any], message: ModelMessage, endpoint: str, model: str) -> None:
+    kept = unpack(_KEPT, message, endpoint=endpoint, model=model)
     extras = kept.get("message")
     if isinstance(extras, dict):
         for name, value in extras.items():
@@ -135,48 +168,3 @@ def _add_extras(wire: dict[str, Any], message: ModelMessage, endpoint: str) -> N
             if isinstance(extra, dict):
                 for name, value in extra.items():
                     call.setdefault(name, value)
-
-
-def _unpack(provider_data: str | None, endpoint: str) -> dict[str, Any]:
-    if provider_data is None:
-        return {}
-    try:
-        data = json.loads(provider_data)
-    except ValueError:
-        return {}  # another provider's, in a form of its own
-    kept = data.get("openai") if isinstance(data, dict) else None
-    return kept if isinstance(kept, dict) and kept.get("endpoint") == endpoint else {}
-
-
-class _WireIds:
-    """Gives each call of a request an id that pairs it with its result.
-
-    Services exist that send empty ids, or the same one twice; others refuse both. An id that
-    already does its work stays as it is.
-    """
-
-    def __init__(self) -> None:
-        self._made_count = 0
-        self._open: list[tuple[str, str]] = []
-
-    def of_calls(self, message: ModelMessage) -> list[str]:
-        self._open = []
-        seen: set[str] = set()
-        for call in message.tool_calls or ():
-            wire_id = self._made() if not call.id or call.id in seen else call.id
-            seen.add(wire_id)
-            self._open.append((call.id, wire_id))
-        return [wire_id for _, wire_id in self._open]
-
-    def answered_by(self, message: ModelMessage) -> str:
-        wanted = message.tool_call_id or ""
-        for position, (call_id, wire_id) in enumerate(self._open):
-            if call_id == wanted:
-                del self._open[position]
-                return wire_id
-        return wanted
-
-    def _made(self) -> str:
-        self._made_count += 1
-        # Nine letters and digits: the narrowest form that a service is known to ask for.
-        return f"call{self._made_count:05d}"

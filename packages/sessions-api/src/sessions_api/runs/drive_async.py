@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterable, Generator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sessions_api.providers.base import Delta, ModelReply, ModelRequest, Provider
-from sessions_api.runs.drive_sync import require_reply
 from sessions_api.runs.events import RunEvent, RunFinished, ToolFinished, ToolStarted
 from sessions_api.runs.machine import AskProvider, CallTools, Replied, ToolResult, ToolReturned
-from sessions_api.runs.working import Call, in_daemon_thread
+from sessions_api.runs.replies import Answer
+from sessions_api.runs.working import LET_GO_S, Call, endings, in_daemon_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from sessions_api.providers.base import Delta, ModelReply, ModelRequest, Provider
     from sessions_api.runs.recorder import RunRecorder
     from state_store import OwnedThread
 
@@ -38,40 +38,47 @@ async def drive(
         outward = await thread.call(recorder.start)
         while outward is not None:
             if isinstance(outward, AskProvider):
-                reply: Any = None
+                answer = Answer(provider.name)
                 try:
                     if streaming and hasattr(provider, "stream"):
-                        async with aclosing(_pieces(provider.stream(outward.request))) as pieces:
+                        given = await _stream(answer, provider, outward.request)
+                        async with aclosing(_pieces(given)) as pieces:
                             async for piece in pieces:
-                                if isinstance(piece, ModelReply):
-                                    reply = piece
-                                else:
-                                    yield piece
+                                if (delta := answer.take(piece)) is not None:
+                                    yield delta
+                                if recorder.ended:
+                                    break  # somebody closed the agent
                     else:
-                        reply = await _reply(provider, outward.request)
-                    require_reply(reply, provider)
+                        answer.take_whole(await _reply(provider, outward.request))
+                    reply = answer.whole()
                 except Exception as error:  # noqa: BLE001 - a provider may raise anything
                     outward = await thread.call(recorder.broke, error)
                 else:
                     outward = await thread.call(recorder.advance, Replied(reply))
-            elif isinstance(outward, CallTools):
+            else:
                 calls = [
                     Call(recorder.plan.tools, index, call)
                     for index, call in enumerate(outward.calls)
                 ]
-                for call in calls:
-                    yield ToolStarted(index=call.index, call=call.call)
-                async with aclosing(_results(calls)) as results:
-                    async for result in results:
-                        outward = await thread.call(recorder.advance, ToolReturned(result))
-                        if recorder.ended:
-                            break  # the result could not be committed
-                        yield ToolFinished(
-                            index=result.index,
-                            call=result.call,
-                            outcome=result.outcome,
-                            content=result.content,
-                        )
+                try:
+                    for call in calls:
+                        yield ToolStarted(index=call.index, call=call.call)
+                    outward = None
+                    if recorder.ended:
+                        break  # somebody closed the agent
+                    async with aclosing(_kept(calls, recorder, thread)) as kept:
+                        async for result, then in kept:
+                            outward = then
+                            yield ToolFinished(
+                                index=result.index,
+                                call=result.call,
+                                outcome=result.outcome,
+                                content=result.content,
+                            )
+                finally:
+                    for call in calls:
+                        call.stop()
+                    recorder.let_go(endings(calls))
     except Exception as error:  # noqa: BLE001 - the row decides how it ended; `finish` says so
         await surely(thread, recorder.abort, error)
     except BaseException as error:
@@ -108,6 +115,16 @@ async def surely(
             return done
 
 
+async def _stream(answer: Answer, provider: Any, request: ModelRequest) -> Any:
+    make = provider.stream
+    if inspect.isgeneratorfunction(make) or inspect.isasyncgenfunction(make):
+        given = make(request)
+    else:  # nobody knows what it does before it returns
+        given = await _in_thread(lambda: make(request), name="provider")
+    answer.require_stream(given, asynchronous=True)
+    return given
+
+
 async def _reply(provider: Provider, request: ModelRequest) -> Any:
     if inspect.iscoroutinefunction(provider.reply):
         return await provider.reply(request)
@@ -121,16 +138,16 @@ async def _in_thread(function: Callable[[], R], *, name: str) -> R:
 
 
 async def _pieces(
-    pieces: Iterator[Delta | ModelReply] | AsyncIterator[Delta | ModelReply],
+    given: Iterable[Delta | ModelReply] | AsyncIterable[Delta | ModelReply],
 ) -> AsyncGenerator[Delta | ModelReply, None]:
-    if not isinstance(pieces, AsyncIterator):
-        pieces = _read_in_threads(pieces)
+    pieces = given if isinstance(given, AsyncIterable) else _read_in_threads(iter(given))
     try:
         async for piece in pieces:
             yield piece
     finally:
         if isinstance(pieces, AsyncGenerator):
-            await pieces.aclose()
+            with suppress(Exception):  # what it raises now is no answer, and no failure of the run
+                await pieces.aclose()
 
 
 async def _read_in_threads(
@@ -143,7 +160,7 @@ async def _read_in_threads(
     left = False
 
     def close() -> None:
-        with suppress(ValueError):  # it is executing
+        with suppress(Exception):  # it is executing, or raises what is no failure of the run
             if isinstance(pieces, Generator):
                 pieces.close()
 
@@ -161,16 +178,28 @@ async def _read_in_threads(
         close()
 
 
-async def _results(calls: list[Call]) -> AsyncGenerator[ToolResult, None]:
-    """Run *calls* side by side and yield each result as it comes."""
-    tasks = [asyncio.ensure_future(_call(call)) for call in calls]
+async def _kept(
+    calls: list[Call], recorder: RunRecorder, thread: OwnedThread
+) -> AsyncGenerator[tuple[ToolResult, AskProvider | CallTools | None], None]:
+    """Run *calls* side by side; each result is committed as it comes, and yielded after that."""
+
+    async def keep(call: Call) -> tuple[ToolResult, AskProvider | CallTools | None]:
+        result = await _call(call)
+        return result, await thread.call(recorder.advance, ToolReturned(result))
+
+    tasks = [asyncio.ensure_future(keep(call)) for call in calls]
     try:
         for next_done in asyncio.as_completed(tasks):
-            yield await next_done
+            one = await next_done
+            if recorder.ended:
+                return  # it could not be committed
+            yield one
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        done, _ = await asyncio.wait(tasks, timeout=LET_GO_S)
+        for task in done:
+            _ = task.cancelled() or task.exception()  # seen; the run has its end by now
 
 
 async def _call(call: Call) -> ToolResult:

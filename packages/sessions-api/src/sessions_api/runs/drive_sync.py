@@ -1,30 +1,36 @@
 """The synchronous driver: asks the provider, runs the tools, and reports to the recorder.
 
-A generator, so that a caller sees events as they happen and leaving early (`close`, which is
-what the end of a `with` does) is a cancellation like any other: it reaches the recorder, which
-commits it, before control returns. No logic of a run is decided here.
+A generator, so that a caller sees events as they happen and leaving early is a cancellation like
+any other: it reaches the recorder, which commits it, before control returns. No logic of a run is
+decided here. Every commit is made in the caller's own thread: Ctrl-C in the middle of one leaves
+the store's lock with the traceback, and a thread that waited for it would wait for whoever keeps
+that.
 """
 
 from __future__ import annotations
 
-import inspect
 import queue
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from sessions_api.errors import ProviderUnavailable
-from sessions_api.providers.base import Delta, ModelReply, ModelRequest, Provider
 from sessions_api.runs.events import RunEvent, RunFinished, ToolFinished, ToolStarted
 from sessions_api.runs.machine import AskProvider, CallTools, Replied, ToolResult, ToolReturned
-from sessions_api.runs.working import Call, in_daemon_thread
+from sessions_api.runs.replies import Answer
+from sessions_api.runs.working import Call, endings, in_daemon_thread, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
+    from sessions_api.providers.base import ModelRequest, Provider
     from sessions_api.runs.recorder import RunRecorder
 
 Outward = AskProvider | CallTools | None
+
+
+class StreamLeft(GeneratorExit):
+    """The caller leaves; a `GeneratorExit` that is none comes from a garbage collector."""
 
 
 def drive(
@@ -36,82 +42,94 @@ def drive(
         while outward is not None:
             if isinstance(outward, AskProvider):
                 outward = yield from _ask(recorder, provider, outward.request, streaming=streaming)
-            elif isinstance(outward, CallTools):
+            else:
                 outward = yield from _work(recorder, outward)
     except Exception as error:  # noqa: BLE001 - the row decides how it ended; `finish` says so
         recorder.abort(error)
+    except GeneratorExit as error:
+        end = recorder.abort if isinstance(error, StreamLeft) else recorder.abandon
+        end(error)
+        raise
     except BaseException as error:
         recorder.abort(error)
         raise
     yield RunFinished(result=recorder.finish())
 
 
+def leave(events: Generator[RunEvent, None, None], recorder: RunRecorder) -> None:
+    """Cancel a run that is being driven, if it has not ended; returns when that is committed.
+
+    Twice over: Ctrl-C may strike where the driver is about to commit what it caught.
+    """
+    left = StreamLeft()
+    try:
+        events.throw(left)
+    except (StreamLeft, ValueError):
+        pass  # the second: it is being driven, by another thread or right above us
+    finally:
+        recorder.abort(left)
+
+
 def _ask(
     recorder: RunRecorder, provider: Provider, request: ModelRequest, *, streaming: bool
 ) -> Generator[RunEvent, None, Outward]:
+    answer = Answer(provider.name)
     try:
         if streaming and hasattr(provider, "stream"):
-            reply = yield from _stream(provider.stream(request))
+            pieces = provider.stream(request)
+            answer.require_stream(pieces, asynchronous=False)
+            yield from _read(recorder, answer, pieces)
         else:
-            reply = cast("ModelReply", provider.reply(request))
-        require_reply(reply, provider)
+            answer.take_whole(provider.reply(request))
+        reply = answer.whole()
     except Exception as error:  # noqa: BLE001 - a provider may raise anything; it is classified
         return recorder.broke(error)
     return recorder.advance(Replied(reply))
 
 
-def _stream(pieces: Iterator[Delta | ModelReply]) -> Generator[RunEvent, None, ModelReply]:
-    reply: Any = None
+def _read(
+    recorder: RunRecorder, answer: Answer, pieces: Iterable[object]
+) -> Generator[RunEvent, None, None]:
     try:
         for piece in pieces:
-            if isinstance(piece, ModelReply):
-                reply = piece
-            else:
-                yield piece
+            if (delta := answer.take(piece)) is not None:
+                yield delta
+            if recorder.ended:
+                break  # somebody closed the agent
     finally:
         if isinstance(pieces, Generator):
-            pieces.close()
-    return cast("ModelReply", reply)
-
-
-def require_reply(reply: object, provider: Provider) -> None:
-    """Refuse what is no reply with words for whoever wrote the provider."""
-    if isinstance(reply, ModelReply):
-        return
-    if inspect.isawaitable(reply):
-        if inspect.iscoroutine(reply):
-            reply.close()
-        raise ProviderUnavailable(
-            provider.name, missing="it is asynchronous", hint="Use it with AsyncAgent."
-        )
-    raise ProviderUnavailable(
-        provider.name,
-        missing=f"it returned {type(reply).__name__} and no ModelReply",
-        hint="Return a ModelReply from reply(), or yield one last from stream().",
-    )
+            with suppress(Exception):  # what it raises now is no answer, and no failure of the run
+                pieces.close()
 
 
 def _work(recorder: RunRecorder, effect: CallTools) -> Generator[RunEvent, None, Outward]:
     calls = [Call(recorder.plan.tools, index, call) for index, call in enumerate(effect.calls)]
-    for call in calls:
-        yield ToolStarted(index=call.index, call=call.call)
-    returned: queue.SimpleQueue[ToolResult] = queue.SimpleQueue()
-    for call in calls:
-        future = in_daemon_thread(call.call_sync, name=f"tool-{call.index}")
-        future.add_done_callback(lambda done: returned.put(done.result()))
-    began = time.monotonic()
-    open_calls = {call.index: call for call in calls}
     outward: Outward = None
-    while open_calls:
-        result = _next(returned, open_calls, began)
-        if open_calls.pop(result.index, None) is None:
-            continue  # it was late, and its time-out is committed
-        outward = recorder.advance(ToolReturned(result))
-        if recorder.ended:
-            break  # the result could not be committed
-        yield ToolFinished(
-            index=result.index, call=result.call, outcome=result.outcome, content=result.content
-        )
+    try:
+        for call in calls:
+            yield ToolStarted(index=call.index, call=call.call)
+        beginning = () if recorder.ended else calls  # none if somebody closed the agent
+        returned: queue.SimpleQueue[ToolResult] = queue.SimpleQueue()
+        for call in beginning:
+            future = in_daemon_thread(call.call_sync, name=f"tool-{call.index}")
+            future.add_done_callback(lambda done: returned.put(done.result()))
+        began = time.monotonic()
+        open_calls = {call.index: call for call in beginning}
+        while open_calls:
+            result = _next(returned, open_calls, began)
+            if open_calls.pop(result.index, None) is None:
+                continue  # it was late, and its time-out is committed
+            outward = recorder.advance(ToolReturned(result))
+            if recorder.ended:
+                break  # the result could not be committed
+            yield ToolFinished(
+                index=result.index, call=result.call, outcome=result.outcome, content=result.content
+            )
+    finally:
+        try:
+            stop(calls)
+        finally:  # Ctrl-C again: nobody waits any longer
+            recorder.let_go(endings(calls))
     return outward
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sessions_api.runs.replay import replay
+from sessions_api.runs.exchanges import Past, past_of
+from sessions_api.runs.replay import context
 
 if TYPE_CHECKING:
-    from sessions_api.providers.base import ModelMessage
     from state_store import Session, SqliteStore
 
 
@@ -24,29 +24,43 @@ class History:
         self._store = store
         self._session_id: str | None = None
         self._revision = 0
-        self._messages: tuple[ModelMessage, ...] = ()
+        self._past = Past()
 
-    def before_run(self, session: Session) -> tuple[ModelMessage, ...]:
+    def now(self, session: Session) -> Past:
+        """Return what would come before a run of *session*, which is as it was just read.
+
+        If somebody changes the session between that reading and this one, `before_run` finds out.
+        """
+        if session.id != self._session_id or session.revision != self._revision:
+            self.keep(session.id, session.revision, self._read(session.id))
+        return self._past
+
+    def before_run(self, session: Session) -> Past:
         """Return what came before the run that has just begun in *session*.
 
         The run itself is pending and therefore not part of what is replayed.
         """
         if session.id != self._session_id or session.revision != self._revision + 1:
             self.forget()
-            return replay(
-                self._store.messages(session.id, view="all").items,
-                self._store.runs(session.id).items,
-                self._store.tool_executions(session.id),
-            )
-        return self._messages
+            return self._read(session.id)
+        return self._past
 
-    def keep(self, session_id: str, revision: int, messages: tuple[ModelMessage, ...]) -> None:
+    def keep(self, session_id: str, revision: int, past: Past) -> None:
         """Keep what will come before the next run, if the session is then at *revision*."""
         self._session_id = session_id
         self._revision = revision
-        self._messages = messages
+        self._past = past
 
     def forget(self) -> None:
         """Keep nothing; the next run reads the rows."""
         self._session_id = None
-        self._messages = ()
+        self._past = Past()
+
+    def _read(self, session_id: str) -> Past:
+        return past_of(
+            context(
+                self._store.messages(session_id, view="all").items,
+                self._store.runs(session_id).items,
+                self._store.tool_executions(session_id),
+            )
+        )

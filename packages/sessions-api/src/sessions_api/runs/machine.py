@@ -7,7 +7,8 @@ reads no clock, and knows neither store nor provider; it is told what happened (
 says what to do (an effect). An event that the state does not expect is a programming error.
 
 Commits are `Begin`, `StartTools`, `KeepResult`, `Complete` and `Fail`; what leaves the process is
-`AskProvider` and `CallTools`. `RunMachine.TRANSITIONS` is the whole of it, as a table.
+`AskProvider` and `CallTools`. `RunMachine.TRANSITIONS` is the whole of it; `docs/run.md` shows it
+as people read it, in the words of the methods' docstrings.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from state_store import ToolCall, ToolOutcome, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sessions_api.providers.base import ModelMessage, ModelReply, ModelRequest
 
 MAX_PROVIDER_CALLS = 100
+# A service that refuses reads and writes nothing. Any other call that breaks may have used tokens.
+_REFUSALS = frozenset({"provider.auth", "provider.rate_limit"})
 
 
 class State(StrEnum):
@@ -73,13 +76,14 @@ class CallTools:
 class ToolResult:
     """How one call ended: its place among the calls, the text for the model, the outcome.
 
-    `error_type` is None unless the outcome is not "ok".
+    `error_type` is None unless the outcome is not "ok". `parts` are images and the like beside it.
     """
 
     index: int
     call: ToolCall
     content: str
     outcome: ToolOutcome
+    parts: tuple[Mapping[str, Any], ...] | None = None
     error_type: str | None = None
     duration_ms: int = 0
 
@@ -156,12 +160,19 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The effect that was asked for raised; *error_type* is stable."""
+    """What was asked for failed; *error_type* is stable."""
 
     error_type: str
 
 
-Event = Begun | Replied | ToolsStarted | ToolReturned | ResultKept | Ended | Broke
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Somebody ended the run, whatever it was at: a cancellation, Ctrl-C, the agent's end."""
+
+    error_type: str
+
+
+Event = Begun | Replied | ToolsStarted | ToolReturned | ResultKept | Ended | Broke | Stopped
 
 
 # --- the machine ------------------------------------------------------------------------------
@@ -192,10 +203,11 @@ class RunMachine:
 
     @property
     def total_usage(self) -> Usage:
-        """The usage of all provider calls so far; unknown where any of them did not say."""
+        """The usage of all provider calls so far; unknown where any did not say, or broke."""
         return self.usage or Usage()
 
     def _begun(self, event: Begun) -> tuple[Effect, ...]:
+        """`AskProvider`, *asking*."""
         self.request = replace(self.request, messages=event.messages)
         return self._ask()
 
@@ -207,6 +219,10 @@ class RunMachine:
         return (AskProvider(self.request),)
 
     def _replied(self, event: Replied) -> tuple[Effect, ...]:
+        """`Complete`, *completing*.
+
+        If the reply calls tools, `StartTools`, *starting tools*.
+        """
         reply = event.reply
         self.usage = reply.usage if self.usage is None else self.usage + reply.usage
         if reply.tool_calls:
@@ -216,15 +232,21 @@ class RunMachine:
         return (Complete(reply, self.total_usage),)
 
     def _tools_started(self, event: ToolsStarted) -> tuple[Effect, ...]:
+        """`CallTools`, *working*."""
         self._calling = event.message
         self._results = {}
         self.state = State.WORKING
         return (CallTools(event.message.tool_calls or ()),)
 
     def _tool_returned(self, event: ToolReturned) -> tuple[Effect, ...]:
+        """`KeepResult`, still *working*."""
         return (KeepResult(event.result),)
 
     def _result_kept(self, event: ResultKept) -> tuple[Effect, ...]:
+        """Still *working*.
+
+        If it was the last one, `AskProvider`, *asking*; after too many requests, `Fail`, *failing*.
+        """
         self._results[event.index] = event.message
         if self._calling is None or len(self._results) < len(self._calling.tool_calls or ()):
             return ()
@@ -233,38 +255,69 @@ class RunMachine:
         self.request = replace(self.request, messages=messages)
         return self._ask()
 
-    def _completed(self, event: Ended) -> tuple[Effect, ...]:
-        del event
+    def _completed(self, _: Ended) -> tuple[Effect, ...]:
+        """*completed*."""
         self.state = State.COMPLETED
         return ()
 
-    def _failed(self, event: Ended | Broke) -> tuple[Effect, ...]:
-        del event
+    def _failed(self, _: Ended) -> tuple[Effect, ...]:
+        """*failed*."""
         self.state = State.FAILED
         return ()
 
-    def _broke(self, event: Broke) -> tuple[Effect, ...]:
+    def _unwritten(self, _: Broke) -> tuple[Effect, ...]:
+        """*failed*; the row is pending until the end can be written."""
+        self.state = State.FAILED
+        return ()
+
+    def _broke(self, event: Broke | Stopped) -> tuple[Effect, ...]:
+        """`Fail`, *failing*."""
+        if self.state is State.ASKING and event.error_type not in _REFUSALS:
+            self.usage = Usage()
         return self._fail(event.error_type)
 
     def _fail(self, error_type: str) -> tuple[Effect, ...]:
         self.state = State.FAILING
         return (Fail(error_type, self.total_usage),)
 
+    def _never_begun(self, _: Stopped) -> tuple[Effect, ...]:
+        """*failed*; nothing was stored."""
+        self.state = State.FAILED
+        return ()
+
+    def _late(self, _: Replied | ToolReturned | Broke | Stopped) -> tuple[Effect, ...]:
+        """Nothing: it comes too late."""
+        return ()
+
     TRANSITIONS: ClassVar[
         dict[tuple[State, type[Event]], Callable[[RunMachine, Any], tuple[Effect, ...]]]
     ] = {
+        (State.NEW, Stopped): _never_begun,
         (State.BEGINNING, Begun): _begun,
+        (State.BEGINNING, Broke): _broke,
+        (State.BEGINNING, Stopped): _broke,
         (State.ASKING, Replied): _replied,
+        (State.ASKING, Broke): _broke,
+        (State.ASKING, Stopped): _broke,
         (State.STARTING_TOOLS, ToolsStarted): _tools_started,
+        (State.STARTING_TOOLS, Broke): _broke,
+        (State.STARTING_TOOLS, Stopped): _broke,
         (State.WORKING, ToolReturned): _tool_returned,
         (State.WORKING, ResultKept): _result_kept,
-        (State.COMPLETING, Ended): _completed,
-        (State.BEGINNING, Broke): _broke,
-        (State.ASKING, Broke): _broke,
-        (State.STARTING_TOOLS, Broke): _broke,
         (State.WORKING, Broke): _broke,
+        (State.WORKING, Stopped): _broke,
+        (State.COMPLETING, Ended): _completed,
         (State.COMPLETING, Broke): _broke,
+        (State.COMPLETING, Stopped): _broke,
         (State.FAILING, Ended): _failed,
-        # A failure that cannot be committed either: the next start finds the run interrupted.
-        (State.FAILING, Broke): _failed,
+        (State.FAILING, Broke): _unwritten,
+        (State.FAILING, Stopped): _broke,
+        # Whoever was asked may answer when the run is over.
+        (State.FAILING, Replied): _late,
+        (State.FAILING, ToolReturned): _late,
+        (State.FAILED, Replied): _late,
+        (State.FAILED, ToolReturned): _late,
+        (State.FAILED, Broke): _late,
+        (State.FAILED, Stopped): _late,
+        (State.COMPLETED, Stopped): _late,
     }

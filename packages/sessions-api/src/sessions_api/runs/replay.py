@@ -35,11 +35,17 @@ def context(
     messages: Iterable[Message], runs: Iterable[Run], executions: Iterable[ToolExecution] = ()
 ) -> tuple[Message, ...]:
     """Return the stored messages that a request is made from, in its order."""
-    replayed_runs = {run.id for run in runs if run.status == "completed" and run.undone_at is None}
-    counted = [
-        message for message in messages if message.run_id is None or message.run_id in replayed_runs
-    ]
-    return tuple(_with_summaries(_in_call_order(counted, executions)))
+    known = {run.id: run for run in runs}
+    counted: list[Message] = []
+    undone: list[tuple[int, int | None]] = []  # (seq, the session's last seq at that time)
+    for message in messages:
+        run = None if message.run_id is None else known.get(message.run_id)
+        marked = run or message
+        if marked.undone_at is not None:
+            undone.append((message.seq, marked.undone_after))
+        elif message.run_id is None or (run is not None and run.status == "completed"):
+            counted.append(message)
+    return tuple(_with_summaries(_in_call_order(counted, executions), undone))
 
 
 def _in_call_order(
@@ -53,17 +59,27 @@ def _in_call_order(
     return sorted(messages, key=lambda message: place.get(message.seq, (message.seq, 0)))
 
 
-def _with_summaries(messages: Sequence[Message]) -> list[Message]:
+def _with_summaries(
+    messages: Sequence[Message], undone: Sequence[tuple[int, int | None]]
+) -> list[Message]:
     """Put each stand-in where the first of *messages* that it covers was, and leave those out.
 
     The range may begin with a failed run, which is not among *messages*; one of which nothing is
-    left has no stand-in either. Of stand-ins whose ranges overlap the latest one counts.
+    left has no stand-in either. Of stand-ins whose ranges overlap the latest one counts. One that
+    covers a message of the *undone* counts only if that was undone before it was made: otherwise
+    its text has what was taken back.
     """
     chosen: list[tuple[int, int, Message]] = []
     for message in reversed(messages):
         if message.kind != "original" and message.covers is not None:
             first, last = message.covers
-            if not any(first <= end and start <= last for start, end, _ in chosen):
+            says_too_much = any(
+                first <= seq <= last and (after is None or after >= message.seq)
+                for seq, after in undone
+            )
+            if not says_too_much and not any(
+                first <= end and start <= last for start, end, _ in chosen
+            ):
                 chosen.append((first, last, message))
     kept: list[Message] = []
     placed: set[int] = set()

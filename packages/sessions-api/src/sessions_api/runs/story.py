@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from run_journal import Event, Id, Journal, Name
     from sessions_api.providers.base import ModelReply, ModelRequest
     from sessions_api.runs.machine import ToolResult
-    from sessions_api.runs.recorder import RunPlan
+    from sessions_api.runs.plan import RunPlan
     from state_store import Message, Run
     from state_store import ReplayPolicy as StoredPolicy
 

@@ -1,18 +1,18 @@
-"""Functions as tools: what the model is told about them, and how their answers become text.
+"""Functions as tools: what the model is told about them, and what it may call them with.
 
-Owns the `tool` decorator, the schema from type hints and the one rule by which a return value
-becomes the text of a result: a string as it is, anything else as strict JSON in pydantic's JSON
-mode (NaN and Infinity as strings). What that cannot express is a tool error which the model sees.
+Owns the `tool` decorator, the schema from type hints and the check of a model's arguments against
+it. Invariant: a tool that cannot be described is refused when its agent is made, by name; what a
+partial binds is its owner's, and no model is told of it or may change it.
 
-Must not: run anything; drivers do. pydantic is imported when the first schema is needed.
+Must not: run anything; `working` does. pydantic is imported when the first schema is needed.
 """
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from sessions_api.errors import ToolDefinitionInvalid
 from sessions_api.providers.base import ToolSpec
@@ -50,18 +50,36 @@ class Tool:
 
     @property
     def is_async(self) -> bool:
-        """Whether the function is a coroutine function."""
-        return inspect.iscoroutinefunction(self.function)
+        """Whether the function, or the call of the object, is a coroutine function."""
+        call = getattr(self.function, "__call__", None)  # noqa: B004 - its kind is asked, too
+        return any(map(inspect.iscoroutinefunction, (self.function, call)))
 
     @cached_property
     def _model(self) -> Any:
-        from pydantic import ConfigDict, create_model  # noqa: PLC0415 - heavy, and rarely needed
+        from pydantic import ConfigDict, Field, create_model  # noqa: PLC0415 - heavy, rarely needed
 
         # Fields have names of their own: "json", "copy" or "_x" are good parameters and bad fields.
+        # Each is given its name by itself: types inside would take a generator of aliases over.
         fields: dict[str, Any] = {}
-        names: dict[str, str] = {}
-        hints = inspect.get_annotations(self.function, eval_str=True)
-        for name, parameter in inspect.signature(self.function).parameters.items():
+        for parameter in self._offered():
+            name = parameter.name
+            hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+            default = ... if parameter.default is parameter.empty else parameter.default
+            told = Annotated[hint, Field(alias=name, validation_alias=name)]
+            fields[f"argument_{len(fields)}"] = (told, default)
+        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
+
+    def _offered(self) -> Iterable[inspect.Parameter]:
+        """Return what a model may say, hints resolved; ToolDefinitionInvalid where it could not."""
+        try:
+            signature = inspect.signature(self.function, eval_str=True)
+        except (ValueError, TypeError) as error:  # of some built-in functions nobody knows it
+            raise ToolDefinitionInvalid(
+                f"What the tool {self.name} takes cannot be found out.",
+                hint="Wrap it in a function that names what it takes.",
+            ) from error
+        bound = self.function.keywords if isinstance(self.function, partial) else {}
+        for name, parameter in signature.parameters.items():
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
                 raise ToolDefinitionInvalid(
                     f"The tool {self.name} takes {name!r} by position, which a model cannot do.",
@@ -72,12 +90,7 @@ class Tool:
                     f"The tool {self.name} takes any keyword (**{name}), so it has no schema.",
                     hint="Name the parameters that it takes.",
                 )
-            default = ... if parameter.default is parameter.empty else parameter.default
-            field = f"argument_{len(names)}"
-            names[field] = name
-            fields[field] = (hints.get(name, Any), default)
-        config = ConfigDict(extra="forbid", alias_generator=names.__getitem__)
-        return create_model(self.name, __config__=config, **fields)
+        return [one for name, one in signature.parameters.items() if name not in bound]
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -87,7 +100,9 @@ class Tool:
         from pydantic.errors import PydanticUserError  # noqa: PLC0415 - heavy, and rarely needed
 
         try:
-            schema: dict[str, Any] = self._model.model_json_schema()
+            schema: dict[str, Any] = self._model.model_json_schema(
+                schema_generator=_schema_generator()
+            )
         except (PydanticUserError, NameError, AttributeError) as error:
             raise ToolDefinitionInvalid(
                 f"The type hints of the tool {self.name} cannot be described to a model"
@@ -133,21 +148,24 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Offer a function, sync or async, to the model; use it bare or with options.
 
-    The schema comes from the type hints, the description from the docstring. Without options a
-    tool counts as "unsafe": after a crash it is not run again unless the caller says so.
+    The schema comes from the type hints, the description from the docstring; what a
+    `functools.partial` binds is not in it. Without options a tool counts as "unsafe": after a crash
+    it is not run again unless the caller says so. A name that services refuse raises
+    `ToolDefinitionInvalid` here; parameters that cannot be described do when an agent is made.
     """
 
     def wrap(function: Callable[..., Any]) -> Tool:
         chosen = name or str(getattr(function, "__name__", ""))
-        if not chosen.isidentifier() or len(chosen) > NAME_LIMIT:
+        if not (chosen.isascii() and chosen.isidentifier() and len(chosen) <= NAME_LIMIT):
             raise ToolDefinitionInvalid(
                 f"{chosen!r} cannot be a tool's name.",
-                hint=f"Use letters, digits and underscores, at most {NAME_LIMIT}.",
+                hint="Name it with tool(name=…): letters from A to Z, digits and underscores,"
+                f" at most {NAME_LIMIT}.",
             )
         return Tool(
             function=function,
             name=chosen,
-            description=inspect.getdoc(function) or "",
+            description=inspect.getdoc(_inside(function)) or "",
             replay=replay,
             timeout_s=timeout_s,
         )
@@ -168,10 +186,20 @@ def toolbox(tools: Iterable[Tool | Callable[..., Any]]) -> Mapping[str, Tool]:
     return box
 
 
-def result_text(value: Any) -> str:
-    """Return what a tool returned as the text of its result; raises what pydantic raises."""
-    if isinstance(value, str):
-        return value
-    from pydantic_core import to_json  # noqa: PLC0415 - heavy, and rarely needed
+def _inside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a partial calls, whose own docstring is that of partials."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
-    return to_json(value, inf_nan_mode="strings").decode()
+
+def _schema_generator() -> Any:
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - heavy, and rarely needed
+
+    class Quiet(GenerateJsonSchema):
+        # A default that JSON cannot carry, such as a sentinel, is left out: nobody need be warned.
+        ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | {
+            "non-serializable-default"
+        }
+
+    return Quiet

@@ -6,7 +6,8 @@ that a tool does, raises or returns fails the run.
 
 Synchronous tools run in daemon threads: a thread of a pool is joined at exit, so that Ctrl-C
 would wait for the slowest tool. A thread cannot be stopped, so a synchronous tool that timed out
-is `unknown`: it may still be at work.
+is `unknown`: it may still be at work. So is one whose run ends before it; what had not begun by
+then never begins, and an asynchronous tool is cancelled.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ import contextvars
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from run_journal import Uninterrupted
 from sessions_api.runs.machine import ToolResult
-from sessions_api.runs.tools import Tool, ToolArgumentsInvalid, result_text
+from sessions_api.runs.tool_output import ToolOutput, result_text
+from sessions_api.runs.tools import Tool, ToolArgumentsInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from state_store import ToolCall, ToolOutcome
 
 T = TypeVar("T")
+LET_GO_S = 2.0  # for a cancelled tool to end; one that takes longer is `unknown`
 
 
 def in_daemon_thread(function: Callable[[], T], *, name: str) -> Future[T]:
@@ -45,18 +51,27 @@ def in_daemon_thread(function: Callable[[], T], *, name: str) -> Future[T]:
         else:
             future.set_result(value)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    with Uninterrupted():  # Ctrl-C within `start` confuses the locks of `threading`
+        threading.Thread(target=work, name=name, daemon=True).start()
     return future
 
 
 class Call:
-    """One tool call under way. Make it, run it by `call_sync` or `call_async`, once."""
+    """One tool call under way. Make it, run it by `call_sync` or `call_async`, once.
+
+    `ended` is how it ended, and None until it has.
+    """
 
     def __init__(self, tools: Mapping[str, Tool], index: int, call: ToolCall) -> None:
         self.index = index
         self.call = call
+        self.ended: ToolOutcome | None = None
         self._tool = tools.get(call.name)
         self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._begun = self._stopped = False
+        self._cancel: Callable[[], object] | None = None
+        self._over = threading.Event()
 
     @property
     def timeout_s(self) -> float | None:
@@ -72,11 +87,19 @@ class Call:
         """Run the call here and now; an asynchronous tool gets an event loop of its own."""
         try:
             if self.is_async:
-                return asyncio.run(self.call_async())
+                return asyncio.run(self._call_stoppable())
             tool, arguments = self._prepared()
             return self._good(tool(**arguments))
         except BaseException as error:  # noqa: BLE001 - it has a thread of its own: even
             return self._bad(error)  # SystemExit ends nothing but the call
+        finally:
+            self._over.set()
+
+    async def _call_stoppable(self) -> ToolResult:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        return await self.call_async()
 
     async def call_async(self) -> ToolResult:
         """Run the call on this event loop; a time-out cancels it."""
@@ -91,10 +114,26 @@ class Call:
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
+                self.ended = "cancelled"
                 raise
             return self._bad(error)  # nobody asked for it: the tool itself was given up
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
             return self._bad(error)
+
+    def stop(self) -> None:
+        """Let the call not begin any more; cancel it if it has, and is asynchronous."""
+        with self._lock:
+            self._stopped = True
+            if not self._begun:
+                self.ended = "cancelled"
+                self._over.set()
+        if self._cancel is not None:
+            with suppress(RuntimeError):  # its loop is closed: it has ended
+                self._cancel()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until a call that runs in a thread is over, at most *timeout_s* seconds."""
+        self._over.wait(max(0.0, timeout_s))
 
     def timed_out(self, outcome: ToolOutcome) -> ToolResult:
         """Return what stands for a call that took longer than it may."""
@@ -106,20 +145,27 @@ class Call:
         )
 
     def _prepared(self) -> tuple[Tool, dict[str, Any]]:
+        with self._lock:
+            if self._stopped:
+                raise asyncio.CancelledError
+            self._begun = True
         if self._tool is None:
             raise ToolArgumentsInvalid(f"there is no tool named {self.call.name!r}")
         return self._tool, self._tool.parse(self.call.arguments)
 
     def _good(self, value: Any) -> ToolResult:
+        if isinstance(value, ToolOutput):
+            return replace(self._result(value.text, "ok", None), parts=tuple(value.parts) or None)
         return self._result(result_text(value), "ok", None)
 
     def _bad(self, error: BaseException) -> ToolResult:
-        said = str(error)
+        said = _words_of(error)
         if not isinstance(error, ToolArgumentsInvalid):
             said = f"{type(error).__name__}: {said}" if said else type(error).__name__
         return self._result(f"Error: {said}", "error", "tool.error")
 
     def _result(self, content: str, outcome: ToolOutcome, error_type: str | None) -> ToolResult:
+        self.ended = self.ended or outcome
         return ToolResult(
             index=self.index,
             call=self.call,
@@ -128,3 +174,25 @@ class Call:
             error_type=error_type,
             duration_ms=round((time.monotonic() - self._began) * 1000),
         )
+
+
+def stop(calls: Sequence[Call]) -> None:
+    """Stop *calls*, which run in threads; wait a moment for asynchronous tools, for no others."""
+    for call in calls:
+        call.stop()
+    until = time.monotonic() + LET_GO_S
+    for call in calls:
+        if call.is_async:
+            call.wait(until - time.monotonic())
+
+
+def endings(calls: Sequence[Call]) -> dict[int, ToolOutcome]:
+    """Return how *calls* ended, by index, as far as they did."""
+    return {call.index: call.ended for call in calls if call.ended is not None}
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a tool's exception may do anything, even here
+        return ""

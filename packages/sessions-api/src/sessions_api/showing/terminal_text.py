@@ -11,11 +11,12 @@ Standard Annex 11).
 from __future__ import annotations
 
 import sys
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _C0_AND_C1 = (*range(0x20), *range(0x7F, 0xA0))
 _LINES_AND_DIRECTIONS = (0x2028, 0x2029, *range(0x202A, 0x202F))
@@ -26,6 +27,9 @@ _POWERLESS = {
     if chr(code) not in "\n\t"
 }
 MARK = "…"
+_JOINER = "\u200d"
+_SKIN_COLOURS = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+_FLAG_LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def safe(text: str) -> str:
@@ -48,16 +52,48 @@ def width(text: str) -> int:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return *text* in at most *limit* columns, with a mark where something was left out."""
+    """Return *text* in at most *limit* columns, with a mark where something was left out.
+
+    Between two characters as people see them: no accent, skin colour or member of a family is cut
+    off from what it belongs to.
+    """
     if width(text) <= limit:
         return text
     kept, used = "", 0
-    for letter in text:
+    for letter in _letters(text, at_most=limit):
         used += width(letter)
         if used > limit - 1:
             break
         kept += letter
     return kept.rstrip() + MARK
+
+
+def _letters(text: str, *, at_most: int) -> Iterator[str]:
+    """Yield the first characters of *text* as people see them, *at_most* so many.
+
+    What joins to the one before (Unicode Standard Annex 29, its rules for marks and emoji).
+    """
+    letter = ""
+    for code_point in text:
+        if letter and not _joins(letter, code_point):
+            yield letter
+            at_most -= 1
+            if at_most == 0:
+                return
+            letter = ""
+        letter += code_point
+    yield letter
+
+
+def _joins(letter: str, code_point: str) -> bool:
+    if code_point in _FLAG_LETTERS:
+        return letter in _FLAG_LETTERS
+    return (
+        letter.endswith(_JOINER)
+        or code_point == _JOINER
+        or code_point in _SKIN_COLOURS
+        or unicodedata.category(code_point) in {"Mn", "Me", "Mc"}
+    )
 
 
 def columns(

@@ -20,7 +20,12 @@ _ARGUMENT_COLUMNS = 60
 
 
 def transcript(
-    messages: Iterable[Message], runs: Iterable[Run], *, ink: Ink, show_times: bool = True
+    messages: Iterable[Message],
+    runs: Iterable[Run],
+    *,
+    ink: Ink,
+    show_times: bool = True,
+    reasoning: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of *messages*; those of failed and undone runs are marked."""
     marks = run_marks(runs)
@@ -28,6 +33,8 @@ def transcript(
         yield ink.bold(_heading(message, show_times=show_times)) + ink.alarm(
             marks.get(message.run_id or "", "")
         )
+        if reasoning and message.reasoning_content:
+            yield from map(ink.dim, _lines(message.reasoning_content))
         yield from _body(message)
         yield ""
 
@@ -63,9 +70,13 @@ def _heading(message: Message, *, show_times: bool) -> str:
     return " ".join(words)
 
 
+def _lines(text: str) -> list[str]:
+    return safe(text).rstrip("\n").split("\n")
+
+
 def _body(message: Message) -> Iterator[str]:
     if message.content:
-        yield from safe(message.content).rstrip("\n").split("\n")
+        yield from _lines(message.content)
     for call in message.tool_calls or ():
         yield f"→ {call_text(call)}"
     if message.parts:

@@ -17,7 +17,10 @@ ScriptStep = Step | Callable[[ModelRequest], Step]
 
 
 class ScriptedProvider:
-    """Plays *script*; `requests` holds what it was asked, in order."""
+    """Plays *script*; `requests` holds what it was asked, in order.
+
+    `max_request_bytes` is how large a request it says it takes; what comes is taken anyhow.
+    """
 
     def __init__(
         self,
@@ -25,9 +28,11 @@ class ScriptedProvider:
         *,
         name: str = "scripted",
         endpoint: str | None = None,
+        max_request_bytes: int | None = None,
     ) -> None:
         self.name = name
         self.endpoint = endpoint
+        self.max_request_bytes = max_request_bytes
         self.requests: list[ModelRequest] = []
         self._script = iter(script)
 
