@@ -126,7 +126,7 @@ def tests(session: nox.Session, package: str) -> None:
 
 
 @nox.session(requires=["build"], default=False)
-@nox.parametrize("package", PACKAGES)
+@nox.parametrize("package", list(CLOSURES))
 def crash(session: nox.Session, package: str) -> None:
     """Kill, crowd, starve and walk at length what the other sessions try with a sample.
 

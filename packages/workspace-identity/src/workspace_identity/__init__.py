@@ -15,6 +15,7 @@ from workspace_identity.errors import (
     WorkspaceIdentityError,
     WorkspaceMissing,
 )
+from workspace_identity.git import is_tracked
 from workspace_identity.marker import Marker, MarkerState
 from workspace_identity.place import Place
 from workspace_identity.relink import forget, list_workspaces, relink
@@ -46,6 +47,7 @@ __all__ = [
     "decide",
     "forget",
     "inspect_workspace",
+    "is_tracked",
     "is_workspace_id",
     "list_workspaces",
     "open_workspace",

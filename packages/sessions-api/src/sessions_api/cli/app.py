@@ -10,6 +10,7 @@ from sessions_api.cli import (
     branching,
     changing,
     conversing,
+    doctor,
     exporting,
     importing,
     inspecting,
@@ -70,6 +71,7 @@ def build() -> typer.Typer:
     exporting.add_to(sessions)
     importing.add_to(sessions)
     journals.add_to(app)
+    doctor.add_to(app)
     places.add_to(app, workspace=workspace)
     storing.add_to(store)
     restoring.add_to(store)

@@ -12,9 +12,10 @@ import typer
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.showing import figures
 from sessions_api.showing.terminal_text import columns, one_line
+from sessions_api.sizes import sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from workspace_identity import WorkspaceRecord
@@ -50,23 +51,16 @@ def show_paths(call: Call) -> None:
         "exports": paths.exports if paths else None,
         "config": found.state_home / CONFIG_NAME,
     }
+    sizes = None if paths is None else sizes_of(paths)
     if call.json:
-        call.out.record({name: str(path) if path else None for name, path in places.items()})
+        told = {name: str(path) if path else None for name, path in places.items()}
+        call.out.record({**told, "sizes": sizes})
         return
     call.out.lines(_table({name: _shown(path) for name, path in places.items()}))
-    if paths is not None:
-        database, directory = paths.database, paths.state_dir
-        sizes = {
-            "database": [database, *directory.glob(f"{database.name}-*")],
-            "backups": directory.glob(f"{database.name}.backup-*"),
-            "set aside": [
-                *directory.glob(f"{database.name}.replaced-*"),
-                *directory.glob(f"{database.name}.salvaged-*"),
-            ],
-            "journals": paths.journal_dir.glob("*"),
-            "index": directory.glob("search.sqlite3*"),
-        }
-        said = ", ".join(f"{name} {figures.size(_size(files))}" for name, files in sizes.items())
+    if sizes is not None:
+        said = ", ".join(
+            f"{name.replace('_', ' ')} {figures.size(size)}" for name, size in sizes.items()
+        )
         call.out.lines([f"sizes        {said}"])
 
 
@@ -147,7 +141,3 @@ def _shown(value: Path | str | None) -> str:
 
 def _table(facts: Mapping[str, str]) -> list[str]:
     return columns(list(facts.items()))
-
-
-def _size(files: Iterable[Path]) -> int:
-    return sum(file.stat().st_size for file in files if file.is_file())

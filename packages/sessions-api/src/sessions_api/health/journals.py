@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from state_store import Run, SessionSummary, SqliteStore
 
 NEWEST_COUNT = 20
+_WORKSPACE_JOURNAL = "workspace.jsonl"  # of what belongs to no session
 # A run that ends while it is looked at makes the two differ for a moment.
 _ATTEMPTS = 3
 
@@ -81,7 +82,7 @@ def check_lost_lines(subject: Subject) -> Iterator[Finding]:
 
 
 def _reports(subject: Subject, journal_dir: Path) -> Iterator[Report]:
-    common = journal_dir / session_file_name(None)
+    common = journal_dir / _WORKSPACE_JOURNAL
     if common.exists():
         yield verify(common)
     if (store := subject.store) is None:
