@@ -119,7 +119,8 @@ def test_continuous_integration_runs_the_readmes_test_command() -> None:
 def test_the_architecture_names_only_files_that_exist() -> None:
     """A map with a house that is gone leads people astray."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    sources = {path.name for path in ROOT.glob("packages/*/src/**/*") if path.is_file()}
+    folders = (ROOT.glob(f"packages/*/{folder}/**/*.py") for folder in ("src", "tests"))
+    sources = {path.name for found in folders for path in found}
     named = set(re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", text))
     assert named - sources - {"noxfile.py"} == set()
 

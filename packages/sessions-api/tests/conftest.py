@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,10 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faces import AsyncFace, Face, Looker, SyncFace
 from messages_server import MessagesServer
 from responses_server import ResponsesServer
-from services import WIRES, Ask, Service, ask_async, ask_sync
+from services import WIRES, Service, ask_async, ask_sync
 from talking import talk  # noqa: F401 - a fixture for the chat's tests
 from tinyagent_process import call, tinyagent  # noqa: F401 - fixtures for all tests
 from wire_server import WireServer
+
+if TYPE_CHECKING:
+    from asking import Ask
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,7 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from wire_rules import anthropic_problems
+from messages_rules import anthropic_problems
 from wire_server import Turn, WireServer
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def _events(turn: Turn) -> Iterator[dict[str, Any]]:
     usage = message.pop("usage", None)
     start = {**message, "stop_reason": None}
     if usage is not None:
-        start["usage"] = {**usage, "output_tokens": 1}
+        start["usage"] = {**usage, "output_tokens": 1} if isinstance(usage, dict) else usage
+    total = {"output_tokens": usage.get("output_tokens")} if isinstance(usage, dict) else usage
     yield {"type": "message_start", "message": start}
     yield {"type": "ping"}
     for index, block in enumerate(_blocks(turn)):
@@ -112,7 +113,7 @@ def _events(turn: Turn) -> Iterator[dict[str, Any]]:
     if turn.ends_early:
         return
     delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    counted = {} if usage is None else {"usage": {"output_tokens": usage.get("output_tokens")}}
+    counted = {} if usage is None else {"usage": total}
     yield {"type": "message_delta", "delta": delta, **counted}
     yield {"type": "message_stop"}
 

@@ -15,7 +15,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from wire_rules import openai_responses_problems
+from responses_rules import openai_responses_problems
 from wire_server import Turn, WireServer
 
 if TYPE_CHECKING:

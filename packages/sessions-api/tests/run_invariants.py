@@ -24,7 +24,7 @@ def check_pairing(messages: Sequence[ModelMessage]) -> None:
     for message in messages:
         if message.role == "tool":
             assert due, "a result without a call"
-            assert message.tool_call_id == due.pop(0)
+            assert (message.tool_call_id or "") == due.pop(0)
             continue
         assert not due, "a call without a result"
         due = [call.id for call in message.tool_calls or ()]

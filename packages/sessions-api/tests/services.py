@@ -6,14 +6,12 @@ Owns the list of wire formats: a new one is a line in `WIRES`, and has to pass w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from messages_server import MessagesServer
 from responses_server import ResponsesServer
 from sessions_api.providers.anthropic import AnthropicProvider, AsyncAnthropicProvider
-from sessions_api.providers.base import Delta, ModelReply, ModelRequest
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 from sessions_api.providers.openai_responses import (
     AsyncOpenAIResponsesProvider,
@@ -21,7 +19,9 @@ from sessions_api.providers.openai_responses import (
 )
 from wire_server import WireServer
 
-Ask = Callable[..., list[Delta | ModelReply]]
+if TYPE_CHECKING:
+    from asking import Ask
+    from sessions_api.providers.base import Delta, ModelReply, ModelRequest
 
 
 def ask_sync(

@@ -9,10 +9,11 @@ from unittest.mock import ANY
 
 import pytest
 
+from asking import HELLO, KEY
 from sessions_api import EndpointChanged, RunFailed
 from sessions_api.errors import ProviderUnavailable
 from sessions_api.providers.anthropic import AnthropicProvider, AsyncAnthropicProvider
-from sessions_api.providers.base import ModelMessage, ModelRequest, StreamingProvider
+from sessions_api.providers.base import ModelRequest, StreamingProvider
 from test_anthropic_provider import ALL_BLOCKS, CITED, FULL_USAGE
 from wire_server import Turn
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from tinyagent_process import Call
 
 OpenAgent = Callable[..., Any]
-
-KEY = "sk-" + "made-up-for-tests-0123456789"
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 
 
 def clock(zone: str) -> str:

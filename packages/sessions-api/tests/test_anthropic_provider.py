@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
+from asking import HELLO, Ask, both_ways, follow_up, last
 from sessions_api.providers.anthropic_answer import Answer
 from sessions_api.providers.base import (
-    Delta,
     ModelMessage,
     ModelReply,
-    ModelRequest,
     ReasoningDelta,
     TextDelta,
 )
@@ -21,9 +17,6 @@ from wire_server import Turn
 if TYPE_CHECKING:
     from messages_server import MessagesServer
 
-Ask = Callable[..., list[Delta | ModelReply]]
-
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 WEATHER = {"id": "toolu_a", "name": "weather", "arguments": '{"city": "Łódź",  "days":3.10}'}
 CLOCK = {"id": "toolu_b", "name": "clock", "arguments": "{}"}
 FULL_USAGE = {
@@ -59,31 +52,6 @@ ALL_BLOCKS: list[dict[str, Any]] = [
     TOOL_USE,
 ]
 
-both_ways = pytest.mark.parametrize("stream", [False, True])
-
-
-def last(items: list[Delta | ModelReply]) -> ModelReply:
-    """Return the reply that ends what a face gave."""
-    reply = items[-1]
-    assert isinstance(reply, ModelReply)
-    return reply
-
-
-def said(reply: ModelReply) -> ModelMessage:
-    """Return *reply* as it is stored and sent again."""
-    return ModelMessage(
-        role="assistant",
-        content=reply.content,
-        reasoning_content=reply.reasoning_content,
-        tool_calls=reply.tool_calls or None,
-        provider_data=reply.provider_data,
-    )
-
-
-def follow_up(reply: ModelReply, *results: ModelMessage, model: str = "m-1") -> ModelRequest:
-    """Return the request that goes on after *reply*."""
-    return ModelRequest(model=model, messages=(*HELLO.messages, said(reply), *results))
-
 
 @both_ways
 def test_text_comes_back_with_usage_and_finish_reason(
@@ -95,7 +63,19 @@ def test_text_comes_back_with_usage_and_finish_reason(
         content="Good  morning, Zoë 🌞",
         usage=Usage(input_tokens=11, output_tokens=7, cached_input_tokens=4, reasoning_tokens=2),
         finish_reason="end_turn",
+        cache_write_tokens=2,
     )
+
+
+@both_ways
+def test_a_cache_that_lasts_for_an_hour_has_a_price_that_no_list_has(
+    ask_messages: Ask, messages_wire: MessagesServer, *, stream: bool
+) -> None:
+    """What was written to one is input, and its price is not known."""
+    kinds = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 1}
+    messages_wire.script(Turn(text="hi", usage={**FULL_USAGE, "cache_creation": kinds}))
+    reply = last(ask_messages(HELLO, stream=stream))
+    assert (reply.usage.input_tokens, reply.cache_write_tokens) == (11, None)
 
 
 @both_ways

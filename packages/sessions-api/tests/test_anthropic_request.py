@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asking import KEY, Ask
 from sessions_api.providers.anthropic_request import DEFAULT_MAX_TOKENS, request_body
-from sessions_api.providers.base import Delta, ModelMessage, ModelReply, ModelRequest, ToolSpec
+from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
 from state_store import ToolCall
 from wire_server import Turn
 
 if TYPE_CHECKING:
     from messages_server import MessagesServer
-
-Ask = Callable[..., list[Delta | ModelReply]]
-
-KEY = "sk-" + "made-up-for-tests-0123456789"
 
 
 def body_of(*messages: ModelMessage, **fields: Any) -> dict[str, Any]:

@@ -148,6 +148,10 @@ def test_positions_are_checked_like_names(open_agent: OpenAgent) -> None:
     assert len(agent.sessions.messages(None, limit=2**70).items) == 2
 
 
+async def _later(exchanges: Any) -> Any:
+    return exchanges
+
+
 OPTION_CASES: list[tuple[str, Any, type[SessionsError]]] = [
     ("provider", 5, TYPE),
     ("provider", object(), TYPE),
@@ -157,6 +161,8 @@ OPTION_CASES: list[tuple[str, Any, type[SessionsError]]] = [
     ("system_prompt", 5, TYPE),
     ("parameters", [("a", 1)], TYPE),
     ("parameters", {"a": float("nan")}, VALUE),
+    ("select", 5, TYPE),
+    ("select", _later, TYPE),
     ("tools", "ab", TYPE),
     ("tools", 5, TYPE),
     ("accept_endpoint", "no", TYPE),

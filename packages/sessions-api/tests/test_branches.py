@@ -290,6 +290,7 @@ def test_a_summary_is_sent_in_place_of_what_it_covers(open_agent: OpenAgent) -> 
     agent = talked(open_agent, "a", "b", "c")
     message = agent.sessions.summarize("a and b, in short", 4)
     assert (message.kind, message.covers) == ("summary", (1, 4))
+    assert agent.sessions.active == agent.sessions.get()
     agent.run("d")
     assert sent(agent) == ["a and b, in short", "c", "to c", "d"]
     assert "a and b, in short" not in contents(agent)

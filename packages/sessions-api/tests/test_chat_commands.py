@@ -98,6 +98,8 @@ def test_deleting_asks_and_then_there_is_nothing_to_resume(talk: Talk, look: Loo
     assert "Deleted: " in aside
     assert "Resume:" not in aside
     assert look.messages() == []
+    _, aside = talk(["1"], "a", "/delete", "y", asks=True)
+    assert "Resume:" not in aside
     output, aside = talk(["1", "2"], "a", "/delete", "y", "b", asks=True)
     assert output.splitlines() == ["1", "2"]
     assert [content for _, content in look.texts()] == ["b", "2"]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from faces import calling
-from sessions_api import Agent, RunFailed, tool
+from sessions_api import Agent, Hit, RunFailed, tool
+from sessions_api.showing.hits import hit_lines
+from sessions_api.showing.terminal_text import Ink
 from sessions_api.testing import ScriptedProvider
 from wire_server import Turn, WireServer
 
@@ -164,7 +166,23 @@ def test_search_as_json_is_hits_and_pages(call: Call) -> None:
 def test_what_a_search_shows_has_no_power_over_the_terminal(call: Call) -> None:
     """Control characters in stored text become visible; JSON stays exact."""
     talked(call, "evil \x1b]0;title\x07 words")
-    assert "\x1b" not in call("sessions", "search", "evil")[1]
+    for word in ("evil", "words"):
+        found = call("sessions", "search", word)[1]
+        assert word in found
+        assert "\x1b" not in found
+    hit = Hit(
+        session_id="0" * 36,
+        seq=1,
+        role="\x1b[2J",
+        snippet="\x07a \x1bevil\x9b word",
+        matches=((4, 9),),
+        created_at=None,
+    )
+    for ink in (Ink(), Ink(color=True)):
+        (line,) = hit_lines([hit], ink=ink)
+        plain = line.replace("\x1b[1m", "").replace("\x1b[0m", "")
+        assert not set(plain) & {"\x1b", "\x07", "\x9b"}
+        assert (plain == line) is not ink.color
 
 
 def test_reading_searches_without_writing(tinyagent: Tinyagent, call: Call) -> None:

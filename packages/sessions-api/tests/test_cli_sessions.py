@@ -67,7 +67,7 @@ def test_json_has_the_promised_members_and_nothing_shortened(call: Call) -> None
     assert shown["runs"][0]["id"] == run["run_id"]
     assert set(asked(call, "path")) == {
         *("schema_version", "state_home", "workspace", "database", "journal_dir", "exports"),
-        "config",
+        *("config", "sizes"),
     }
     assert set(asked(call, "workspace", "show")) == {
         *("schema_version", "id", "root", "verdict", "reason", "notice", "previous_path"),
@@ -157,11 +157,15 @@ def test_reading_needs_no_provider_and_imports_none(call: Call, tinyagent: Tinya
     session_id = asked(call, "run", "hello")["session_id"]
     program = (
         "import sys; from sessions_api.cli import main; code = main(sys.argv[1:]);"
-        "heavy = ('loguru', 'pydantic', 'pydantic_settings', 'openai', 'prompt_toolkit', 'rich');"
+        "heavy = ('loguru', 'pydantic', 'pydantic_settings', 'openai', 'anthropic', 'httpx',"
+        " 'prompt_toolkit', 'rich', 'http.server', 'sessions_api.web', 'sessions_api.health');"
         "print([name for name in heavy if name in sys.modules], file=sys.stderr); sys.exit(code)"
     )
     for arguments in (
+        ("--version",),
         ("sessions", "list"),
+        ("sessions", "list", "--running"),
+        ("sessions", "list", "--all-workspaces"),
         ("sessions", "show", session_id),
         ("runs", session_id),
         ("logs", session_id),

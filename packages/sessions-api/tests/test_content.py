@@ -57,6 +57,19 @@ def test_c26_text_that_is_no_unicode_is_repaired_once_and_for_all(
     assert replayed.messages[: len(in_loop.messages)] == in_loop.messages
 
 
+def test_c26_what_a_session_is_held_with_is_sent_as_it_is_stored(open_agent: OpenAgent) -> None:
+    """The first request too is one that can be sent, and the same as those after a restart."""
+    options = {"system_prompt": "be \ud83d brief", "parameters": {"user": "\udc80", "top_p": 1}}
+    first = open_agent([said("one")], **options)
+    first.run("a")
+    second = open_agent([said("two")])
+    second.sessions.resume()
+    second.run("b")
+    sent = [agent.provider.requests[0] for agent in (first, second)]
+    assert [one.system_prompt for one in sent] == ["be \ufffd brief"] * 2
+    assert [one.parameters for one in sent] == [{"user": "\ufffd", "top_p": 1}] * 2
+
+
 @pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:12]))
 def test_c27_any_valid_text_comes_back_as_it_was(open_agent: OpenAgent, text: str) -> None:
     """NUL, line separators, control characters and length are nobody's business here."""

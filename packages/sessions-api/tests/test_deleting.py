@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessions_api import Agent, state
 from state_store import SqliteStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from faces import Looker
+    from tinyagent_process import Call, Tinyagent
 
 
 def owed_count(look: Looker) -> int:
@@ -34,6 +34,39 @@ def test_after_a_delete_nothing_is_owed(workspace: Path, state_home: Path, look:
         agent.sessions.delete("latest")
         assert owed_count(look) == 0
     assert journals(state_home) == []
+
+
+def test_c41_nothing_of_a_deleted_session_is_left_however_it_was_deleted(
+    call: Call, tinyagent: Tinyagent
+) -> None:
+    """By the SDK and by the command, after forks, undone turns, summaries and searches."""
+    state_home = tinyagent.environment["TINYAGENT_STATE_HOME"]
+    ids: dict[str, str] = {}
+    with Agent(tinyagent.workspace, provider="offline", state_home=state_home) as agent:
+        for marker in ("zinnober", "quendel", "kept"):
+            agent.sessions.leave()
+            for text in (f"{marker} list the files", f"{marker} again", f"{marker} undone"):
+                agent.run(text)
+            agent.sessions.undo()
+            agent.sessions.summarize(f"{marker} in short", 2)
+            ids[marker] = agent.sessions.active.id if agent.sessions.active else ""
+            assert agent.sessions.search(marker).items
+        fork = agent.sessions.fork(ids["quendel"]).id
+        agent.sessions.delete(fork)
+        agent.sessions.delete(ids["zinnober"])
+    assert call("sessions", "delete", ids["quendel"], "--yes")[0] == 0
+    assert call("sessions", "search", "quendel")[1] == ""
+    tombstones = {ids["zinnober"], ids["quendel"], fork}
+    for path in Path(state_home).rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        for word in (b"zinnober", b"quendel"):
+            assert word not in content, path
+        if path.suffix == ".jsonl" and path.stem != "workspace":
+            assert not [one for one in tombstones if one.encode() in content], path
+    with Agent(tinyagent.workspace, provider="offline", state_home=state_home) as agent:
+        assert len(agent.sessions.messages(ids["kept"], view="all").items) == 7
+        assert agent.sessions.list().items[0].id == ids["kept"]
+        assert agent.sessions.search("kept").items
 
 
 def test_a_journal_that_cannot_be_removed_now_goes_at_a_later_start(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -265,6 +265,32 @@ def test_a_model_that_never_answers_is_stopped() -> None:
         run.handle(ToolReturned(RESULT))
         effects = run.handle(ResultKept(0, ANSWER))
     assert effects == (Fail("provider.bad_response", Usage()),)
+
+
+@pytest.mark.parametrize(
+    ("end", "known"),
+    [
+        (Broke("provider.rate_limit"), True),
+        (Broke("provider.auth"), True),
+        (Broke("provider.unavailable"), False),
+        (Broke("provider.timeout"), False),
+        (Broke("provider.bad_response"), False),
+        (Stopped("cancelled"), False),
+    ],
+)
+def test_a_call_that_breaks_makes_the_usage_unknown(end: Broke | Stopped, *, known: bool) -> None:
+    """It may have used tokens, unless it was refused; between two calls all is known."""
+    used = Usage(input_tokens=3, output_tokens=4)
+    run = machine()
+    run.start()
+    run.handle(SAMPLES[Begun])
+    run.handle(Replied(ModelReply(tool_calls=(CALL,), usage=used)))
+    run.handle(ToolsStarted(CALLING))
+    between = replace(run)
+    assert between.handle(end) == (Fail(end.error_type, used),)
+    run.handle(ToolReturned(RESULT))
+    run.handle(ResultKept(0, ANSWER))
+    assert run.handle(end) == (Fail(end.error_type, used if known else Usage()),)
 
 
 @given(st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=4))

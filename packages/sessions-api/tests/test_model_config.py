@@ -116,5 +116,5 @@ def test_a_context_window_is_a_count(open_agent: OpenAgent, window: Any) -> None
 
 def test_numbers_that_are_none_are_no_price() -> None:
     """JSON cannot carry them, and nothing costs infinitely much."""
-    for odd in (float("nan"), float("inf")):
+    for odd in (float("nan"), float("inf"), 1e308, 10**400):
         assert rates_of({"input": odd, "output": 1}) is None

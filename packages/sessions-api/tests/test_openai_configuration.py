@@ -2,29 +2,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from asking import HELLO, KEY, Ask
 from sessions_api import Agent
 from sessions_api.errors import ProviderUnavailable
 from sessions_api.providers.base import (
-    Delta,
-    ModelMessage,
-    ModelReply,
     ModelRequest,
 )
 from sessions_api.providers.openai import AsyncOpenAIProvider, OpenAIProvider
 from wire_server import Turn, WireServer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-
-Ask = Callable[..., list[Delta | ModelReply]]
-
-KEY = "sk-" + "made-up-for-tests-0123456789"
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 
 
 def test_the_endpoint_shows_no_credentials(wire: WireServer) -> None:
@@ -46,6 +39,38 @@ def test_a_key_for_openai_goes_to_no_other_service(
     assert wire.requests[1].headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.parametrize(
+    ("address", "at_home"),
+    [
+        ("https://API.openai.com:443/v1", True),
+        ("https://ann:pass@api.openai.com", True),
+        ("http://api.openai.com/v1", False),
+        ("https://api.openai.com:8443/v1", False),
+        ("https://api.openai.com@example.org/v1", False),
+        ("https://api.openai.com.example.org/v1", False),
+    ],
+)
+def test_a_key_for_openai_goes_there_alone_and_only_over_tls(
+    wire: WireServer, monkeypatch: pytest.MonkeyPatch, address: str, *, at_home: bool
+) -> None:
+    """However the address is written; without TLS anybody on the way could read it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert (KEY in OpenAIProvider(base_url=address).secrets) is at_home
+
+
+@pytest.mark.parametrize(
+    ("address", "endpoint"),
+    [
+        (" https://Example.org:443/v1/\n", "https://example.org/v1"),
+        ("HTTP://[::1]:80//", "http://[::1]"),
+        ("http://[::1]:8080/v1", "http://[::1]:8080/v1"),
+    ],
+)
+def test_an_address_has_one_form(wire: WireServer, address: str, endpoint: str) -> None:
+    """What a service wants back is known by it, however the address is written today."""
+    assert OpenAIProvider(base_url=address).endpoint == endpoint
+
+
 @pytest.mark.parametrize("provider", [OpenAIProvider, AsyncOpenAIProvider])
 def test_a_missing_key_for_openai_is_named(
     wire: WireServer, monkeypatch: pytest.MonkeyPatch, provider: Callable[..., Any]
@@ -59,7 +84,13 @@ def test_a_missing_key_for_openai_is_named(
     assert KEY not in repr(provider())
 
 
-@pytest.mark.parametrize("address", ["localhost:11434", "ftp://x/v1", "http://", "http://x:port"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("localhost:11434", "ftp://x/v1", "http://", "http://x:port", "http://x:0", "http://["),
+        *("http://two words/v1", "http://x/a\tb", "http://x/\x00"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(wire: WireServer, address: str) -> None:
     """The mistake shows before a conversation begins."""
     with pytest.raises(ProviderUnavailable) as caught:

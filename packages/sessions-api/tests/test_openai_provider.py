@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from asking import HELLO, KEY, Ask, follow_up, last
+from chat_rules import openai_chat_problems
 from sessions_api.providers.base import (
-    Delta,
     ModelMessage,
     ModelReply,
     ModelRequest,
@@ -21,13 +21,8 @@ from sessions_api.providers.base import (
 from sessions_api.providers.openai_answer import Answer
 from sessions_api.providers.openai_request import request_body
 from state_store import ToolCall, Usage
-from wire_rules import openai_chat_problems
 from wire_server import Turn, WireServer
 
-Ask = Callable[..., list[Delta | ModelReply]]
-
-KEY = "sk-" + "made-up-for-tests-0123456789"
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 WEATHER = {"id": "call_a", "name": "weather", "arguments": '{"city": "Łódź",  "days":3}'}
 CLOCK = {"id": "call_b", "name": "clock", "arguments": "{}"}
 FULL_USAGE = {
@@ -37,25 +32,6 @@ FULL_USAGE = {
     "prompt_tokens_details": {"cached_tokens": 4},
     "completion_tokens_details": {"reasoning_tokens": 2},
 }
-
-
-def last(items: list[Delta | ModelReply]) -> ModelReply:
-    """Return the reply that ends what a face gave."""
-    reply = items[-1]
-    assert isinstance(reply, ModelReply)
-    return reply
-
-
-def follow_up(reply: ModelReply, *results: ModelMessage) -> ModelRequest:
-    """Return the request that goes on after *reply*."""
-    said = ModelMessage(
-        role="assistant",
-        content=reply.content,
-        reasoning_content=reply.reasoning_content,
-        tool_calls=reply.tool_calls or None,
-        provider_data=reply.provider_data,
-    )
-    return ModelRequest(model="m-1", messages=(*HELLO.messages, said, *results))
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -9,7 +9,7 @@ import genai_prices
 import pytest
 
 from faces import calling
-from sessions_api import ModelReply, RunFailed, Usage
+from sessions_api import ModelReply, ProviderError, RunFailed, Usage
 from sessions_api.runs.prices import RunCost
 from state_store import SqliteStore
 
@@ -148,12 +148,40 @@ def test_a_run_and_its_session_have_the_cost_of_all_answers(
     assert agent.sessions.get().cost == result.cost
 
 
-def test_a_failed_run_costs_what_was_answered_before(open_agent: OpenAgent, look: Looker) -> None:
-    """The answers were given and are paid for."""
-    agent = priced_agent(open_agent, CALLING, ConnectionError("gone"))
-    with pytest.raises(RunFailed):
-        agent.run("a")
-    assert [run.cost for run in look.runs()] == [expected()]
+def test_a_failed_run_costs_what_was_answered_before_a_refusal(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """Answers that were given are paid for; what a call that broke has used, nobody knows."""
+    refused = ProviderError("Too many.", error_type="provider.rate_limit", status=429)
+    for error, cost in ((refused, expected()), (ConnectionError("gone"), None)):
+        agent = priced_agent(open_agent, CALLING, error)
+        with pytest.raises(RunFailed):
+            agent.run("a")
+        assert look.runs()[-1].cost == cost
+        assert look.runs()[-1].usage == (THOUSAND if cost else Usage())
+        agent.close()
+
+
+def test_what_is_written_to_a_cache_has_the_price_of_that(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """Where the list has one; where it is unknown, so is the cost, and tokens are no text."""
+    anthropic = ("https://api.anthropic.com", "claude-sonnet-4-5")
+    costs = []
+    for count in (0, 400, None, 2000):
+        cost = RunCost(endpoint=anthropic[0], model=anthropic[1])
+        cost.add(THOUSAND, cache_write_tokens=count)
+        costs.append(cost.total)
+    plain, more, *unknown = costs
+    assert plain is not None
+    assert more is not None
+    assert plain < more
+    assert unknown == [None, None]  # the last one is more than all input
+    odd = -400
+    said = [ModelReply(content="x", usage=THOUSAND, cache_write_tokens=n) for n in (odd, 0)]
+    agent = priced_agent(open_agent, *said)
+    assert agent.run("a").cost is None
+    assert agent.run("b").cost == expected()
 
 
 def test_a_session_with_a_price_of_its_own_is_not_priced_from_the_list(

@@ -82,6 +82,23 @@ def test_a_file_of_the_state_home_is_never_replaced(
     assert write_private(exports / "out.jsonl", [b"x"]) == 1
 
 
+def test_a_marker_is_never_replaced(tmp_path: Path) -> None:
+    """The workspace would be another one."""
+    marker = tmp_path / ".tinyagent" / "workspace-id"
+    marker.parent.mkdir()
+    marker.write_text("before")
+    with pytest.raises(PermissionError, match="marker"):
+        write_private(marker, [b"x"])
+    assert marker.read_text() == "before"
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    """And not the one beside it that was to become it."""
+    with pytest.raises(FileNotFoundError) as caught:
+        write_private(tmp_path / "none" / "out", [b"x"])
+    assert caught.value.filename == str(tmp_path / "none" / "out")
+
+
 @pytest.mark.parametrize("name", [".", "", "a-folder"])
 def test_a_directory_is_no_file(tmp_path: Path, name: str) -> None:
     """Also under the names that a path can give it."""

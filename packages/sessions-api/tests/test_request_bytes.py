@@ -17,6 +17,7 @@ from sessions_api import (
     ModelRequest,
     ProviderError,
     RunFailed,
+    SessionsError,
     ToolOutput,
     tool,
 )
@@ -91,15 +92,18 @@ def images_in(request: ModelRequest) -> list[bool]:
 @tool(replay="safe")
 def screenshot() -> ToolOutput:
     """Look at the screen."""
-    return ToolOutput(text="The screen.", parts=[image(1_500_000)])
+    return ToolOutput(text="The screen.", parts=[image(150_000)])
 
 
 @pytest.mark.parametrize("limit_is_known", [True, False], ids=["known", "learned"])
 def test_c18_thirty_turns_with_an_image_each_all_succeed(
     open_agent: OpenAgent, look: Looker, *, limit_is_known: bool
 ) -> None:
-    """Older images are left out of requests for a text; what is stored stays as it was."""
-    most = 32 * MB
+    """Older images are left out of requests for a text; what is stored stays as it was.
+
+    All sizes are a tenth of the case's, whose service takes 32 MB and whose images have 1.5.
+    """
+    most = 3_200_000
     service = Refusing(most, says=look_then_talk)
     agent = open_agent([service] * 100, tools=[screenshot])
     if limit_is_known:
@@ -118,14 +122,38 @@ def test_c18_thirty_turns_with_an_image_each_all_succeed(
     stub = agent.provider.requests[-1].messages[2]
     assert [part["text"] for part in stub.parts] == [
         "The screen.",
-        "[image/png, 1500000 bytes: left out, the request would be too large]",
+        "[image/png, 150000 bytes: left out, the request would be too large]",
     ]
 
     results = [one for one in look.messages() if one.role == "tool"]
-    assert [one.parts for one in results] == [(image(1_500_000),)] * 30
+    assert [one.parts for one in results] == [(image(150_000),)] * 30
     lines = [json.loads(line) for line in agent.sessions.export()]
     assert [one["content"] for one in lines if one["role"] == "tool"] == ["The screen."] * 30
     assert {run.status for run in look.runs()} == {"completed"}
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, "9", 1.5])
+def test_a_limit_that_is_none_is_refused_before_anything_is_stored(
+    open_agent: OpenAgent, look: Looker, limit: Any
+) -> None:
+    """A provider's own attribute is checked like an argument."""
+    agent = open_agent([said("x")])
+    agent.provider.max_request_bytes = limit
+    with pytest.raises(SessionsError, match="max_request_bytes"):
+        agent.run("a")
+    assert agent.sessions.list().items == ()
+    assert agent.provider.requests == []
+
+
+@pytest.mark.parametrize("limit", [1, 2**70])
+def test_any_limit_can_be_lived_with(open_agent: OpenAgent, limit: int) -> None:
+    """Text is never left out, however little a service is said to take."""
+    agent = open_agent([said("x"), said("y")])
+    agent.provider.max_request_bytes = limit
+    agent.run("a")
+    agent.run("b")
+    sent = agent.provider.requests[-1].messages
+    assert [message.content for message in sent] == ["a", "x", "b"]
 
 
 def test_c18_the_beginning_of_a_request_stays_the_same_for_many_turns(

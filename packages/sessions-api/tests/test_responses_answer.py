@@ -1,26 +1,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from asking import ASKED, Ask, both_ways
 from sessions_api.errors import ProviderError
 from sessions_api.providers.answer_reading import AnswerCutShort, AnswerMalformed
-from sessions_api.providers.base import Delta, ModelMessage, ModelReply, ModelRequest
 from sessions_api.providers.responses_answer import Answer
 from wire_server import Turn
 
 if TYPE_CHECKING:
     from responses_server import ResponsesServer
+    from sessions_api.providers.base import ModelReply
 
-Ask = Callable[..., list[Delta | ModelReply]]
-
-ASKED = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 ITEM = {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"}
-
-both_ways = pytest.mark.parametrize("stream", [False, True])
 
 
 def take(answer: Answer, response: object) -> None:
@@ -108,7 +103,6 @@ def test_the_finished_items_count_where_the_last_event_has_none_or_others() -> N
         {"output": [{**ITEM, "name": None}]},
         {"output": [{**ITEM, "call_id": 3}]},
         {"output": [{**ITEM, "arguments": {"scripted": 1}}]},
-        {"output": [], "usage": 3},
         {"output": [], "status": "incomplete", "incomplete_details": {"reason": 3}},
         {"output": [{"type": "new", "n": float("inf")}]},
         {"output": [], "status": "in_progress"},

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from asking import HELLO, Ask, both_ways, follow_up, last
 from responses_server import message_item
 from sessions_api import ProviderUnavailable
 from sessions_api.providers import make_provider
 from sessions_api.providers.base import (
-    Delta,
     ModelMessage,
     ModelReply,
     ModelRequest,
@@ -22,9 +21,6 @@ from wire_server import Turn
 if TYPE_CHECKING:
     from responses_server import ResponsesServer
 
-Ask = Callable[..., list[Delta | ModelReply]]
-
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 WEATHER = {"id": "call_a", "name": "weather", "arguments": '{"city": "Łódź",  "days":3.10}'}
 CLOCK = {"id": "call_b", "name": "clock", "arguments": "{}"}
 FULL_USAGE = {
@@ -65,31 +61,6 @@ ALL_ITEMS: list[dict[str, Any]] = [
     {**REASONING, "id": "rs_2", "summary": []},
     CALL,
 ]
-
-both_ways = pytest.mark.parametrize("stream", [False, True])
-
-
-def last(items: list[Delta | ModelReply]) -> ModelReply:
-    """Return the reply that ends what a face gave."""
-    reply = items[-1]
-    assert isinstance(reply, ModelReply)
-    return reply
-
-
-def said(reply: ModelReply) -> ModelMessage:
-    """Return *reply* as it is stored and sent again."""
-    return ModelMessage(
-        role="assistant",
-        content=reply.content,
-        reasoning_content=reply.reasoning_content,
-        tool_calls=reply.tool_calls or None,
-        provider_data=reply.provider_data,
-    )
-
-
-def follow_up(reply: ModelReply, *results: ModelMessage, model: str = "m-1") -> ModelRequest:
-    """Return the request that goes on after *reply*."""
-    return ModelRequest(model=model, messages=(*HELLO.messages, said(reply), *results))
 
 
 @both_ways

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sessions_api.providers.base import Delta, ModelMessage, ModelReply, ModelRequest, ToolSpec
+from responses_rules import openai_responses_problems
+from sessions_api.providers.base import ModelMessage, ModelRequest, ToolSpec
 from sessions_api.providers.responses_request import request_body
 from state_store import ToolCall
 from test_responses_provider import ALL_ITEMS, CALL, COMMENT, REASONING
-from wire_rules import openai_responses_problems
 from wire_server import Turn
 
 if TYPE_CHECKING:
+    from asking import Ask
     from responses_server import ResponsesServer
-
-Ask = Callable[..., list[Delta | ModelReply]]
 
 
 def body_of(*messages: ModelMessage, model: str = "m", **fields: Any) -> dict[str, Any]:

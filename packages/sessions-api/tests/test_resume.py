@@ -77,6 +77,13 @@ def test_what_the_caller_names_wins_and_is_kept(open_agent: OpenAgent) -> None:
         ("https://a.example", "http://a.example", False),
         ("https://a.example", "https://b.example", False),
         ("https://a.example", "https://a.example:8443", False),
+        ("https://ann:pass@a.example/?key=k", "https://a.example", True),
+        ("http://[::1]:80/v1", "http://[::1]", True),
+        ("http://[::1]", "http://[::2]", False),
+        ("service-a", "service-a", True),
+        ("service-a", "service-b", False),
+        ("http://a.example:port", "http://a.example", False),
+        ("http://[", "https://a.example", False),
         ("https://a.example", None, True),
         (None, "https://a.example", True),
     ],
@@ -105,6 +112,22 @@ def test_a_history_goes_to_another_origin_only_with_consent(
     assert consenting.sessions.get().endpoint == current
     agent.sessions.resume()
     agent.run("c")
+
+
+def test_what_is_secret_in_a_providers_address_is_stored_nowhere(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """One's own provider may have a key in it; where the history went is known all the same."""
+    agent = open_agent(provider=Elsewhere("https://ann:hunter2@a.example/v1?key=hunter2"))
+    agent.run("a")
+    agent.sessions.create("b")
+    agent.run("b")
+    sessions = [agent.sessions.get(one.id) for one in agent.sessions.list().items]
+    assert [one.endpoint for one in sessions] == ["https://a.example/v1"] * 2
+    assert b"hunter2" not in b"".join(
+        path.read_bytes() for path in look.database().parent.rglob("*") if path.is_file()
+    )
+    assert "hunter2" not in look.journal()
 
 
 def test_c28_a_session_whose_provider_is_gone_opens_and_does_not_fall_back(

@@ -133,6 +133,14 @@ WRONG: dict[str, Callable[[Exchanges], Any]] = {
 }
 
 
+def test_an_answer_that_is_no_list_is_called_that(open_agent: OpenAgent) -> None:
+    """Whoever forgot to return something reads what came instead."""
+    agent = open_agent([said("1"), said("2")], select=lambda _: None)
+    agent.run("one")
+    with pytest.raises(SelectionInvalid, match="it returned NoneType"):
+        agent.run("two")
+
+
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("streaming", [False, True], ids=["run", "stream"])
 def test_a_wrong_answer_refuses_the_turn_before_anything_is_stored_or_sent(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wire_server
-from sessions_api.providers.base import ModelMessage, ModelRequest, StreamingProvider, TextDelta
+from asking import HELLO
+from sessions_api.providers.base import StreamingProvider, TextDelta
 from sessions_api.providers.openai import OpenAIProvider
 from wire_server import Turn
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from services import Service
     from wire_server import WireServer
 
-HELLO = ModelRequest(model="m-1", messages=(ModelMessage(role="user", content="hello"),))
 LONG = Turn(text="word " * 1000, pause_s=0.005)
 
 

@@ -82,6 +82,30 @@ def test_an_impossible_number_of_tokens_fails_no_run(
     assert (run.usage.input_tokens, run.usage.output_tokens) == (None, 7)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("odd", [3, "many", [1], {}, True], ids=repr)
+def test_a_usage_that_cannot_be_read_is_unknown_and_costs_no_answer(
+    open_agent: OpenAgent,
+    served: tuple[str, WireServer],
+    look: Looker,
+    odd: Any,
+    *,
+    streaming: bool,
+) -> None:
+    """What was answered is kept, and so is that nobody knows what it used."""
+    name, wire = served
+    wire.script(Turn(text="hi", usage=odd))
+    agent = open_agent(provider=PROVIDERS[name], model="m", base_url=wire.base_url)
+    if streaming:
+        agent.stream("x")
+    else:
+        agent.run("x")
+    (run,) = look.runs()
+    assert (run.status, run.usage, run.cost) == ("completed", Usage(), None)
+    assert look.texts() == [("user", "x"), ("assistant", "hi")]
+    assert agent.sessions.get().usage_complete is False
+
+
 @pytest.mark.parametrize(
     ("value", "count"),
     [(0, 0), (7, 7), (7.0, 7), (10**12, 10**12)]

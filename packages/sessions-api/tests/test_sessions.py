@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from faces import Looker, calling, said
 from sessions_api import (
+    Agent,
     NoActiveSession,
     ReferenceNotFound,
     RunFailed,
@@ -113,6 +115,27 @@ def test_lists_are_pages_of_the_newest_first(open_agent: OpenAgent) -> None:
     for limit in (0, -1):
         with pytest.raises(ValueError, match="limit"):
             agent.sessions.list(limit=limit)
+
+
+@pytest.mark.parametrize("size", [1, 19, 20, 199, 200, 201])
+def test_c19_sessions_of_one_moment_are_each_on_one_page(
+    workspace: Path, state_home: Path, size: int
+) -> None:
+    """200 of them, all last active in the same microsecond: a cursor is more than a time."""
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    with Agent(workspace, provider="offline", state_home=state_home, clock=lambda: noon) as agent:
+        made = {agent.sessions.create(str(number)).id for number in range(200)}
+        listed: list[str] = []
+        cursor = None
+        while True:
+            page = agent.sessions.list(size, cursor)
+            assert {one.updated_at for one in page.items} == {noon}
+            listed += [one.id for one in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+            assert len(page.items) == size
+    assert len(listed) == len(set(listed)) == 200
+    assert set(listed) == made
 
 
 def test_messages_have_three_views(open_agent: OpenAgent) -> None:

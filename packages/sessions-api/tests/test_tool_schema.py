@@ -118,9 +118,11 @@ class Counter:
     """Count."""
 
     def __call__(self, n: int) -> int:
+        """Return it."""
         return n
 
     def method(self, n: int) -> int:
+        """Return it."""
         return n
 
 
@@ -146,6 +148,21 @@ def test_hints_are_found_wherever_the_signature_is(function: Callable[..., Any])
     assert made(**made.parse('{"n": 3}')) == 3
     with pytest.raises(ToolArgumentsInvalid):
         made.parse('{"n": "many"}')
+
+
+def test_a_default_may_be_a_field_with_all_that_it_says() -> None:
+    """As people write it who know the validation library."""
+
+    def page(number: int = Field(default=1, ge=1, alias="page"), size: int = Field(ge=2)) -> str:
+        return f"{number} {size}"
+
+    made = tool(page)
+    properties = made.spec.parameters["properties"]
+    assert list(properties) == ["page", "size"]
+    assert (properties["page"]["minimum"], properties["page"]["default"]) == (1, 1)
+    assert made.spec.parameters["required"] == ["size"]
+    assert made(**made.parse('{"size": 3}')) == "1 3"
+    assert made(**made.parse('{"size": 3, "page": 2}')) == "2 3"
 
 
 def test_a_default_that_json_cannot_carry_is_kept_from_the_model() -> None:
@@ -193,6 +210,21 @@ def test_what_cannot_be_described_is_refused_by_name(function: Callable[..., Any
         _ = tool(function).spec
     assert caught.value.hint
     assert issubclass(ToolDefinitionInvalid, TypeError)
+
+
+def test_a_description_that_no_request_can_carry_is_refused() -> None:
+    """Half a surrogate pair in a docstring or a default would fail every run."""
+
+    def find(name: str = "\udc80") -> str:
+        return name
+
+    def look(name: str) -> str:
+        return name
+
+    look.__doc__ = "Look at \ud83d."
+    for function in (find, look):
+        with pytest.raises(ToolDefinitionInvalid, match="Unicode"):
+            _ = tool(function).spec
 
 
 @pytest.mark.parametrize("name", ["with space", "x" * 65, "a-b", "größe"])

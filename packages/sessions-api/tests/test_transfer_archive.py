@@ -16,7 +16,15 @@ from made_sessions import PLANS, make
 from sessions_api import ImportInvalid, ModelReply
 from sessions_api.transfer.archive_lines import MESSAGE_FIELDS
 from sessions_api.transfer.archive_shapes import EXECUTION, HEADER, MESSAGE, RUN, SESSION
-from state_store import NewMessage, NewSession, SessionNotFound, SessionState, SqliteStore, new_id
+from state_store import (
+    NewMessage,
+    NewSession,
+    SessionNotFound,
+    SessionState,
+    SqliteStore,
+    Usage,
+    new_id,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -293,6 +301,63 @@ def test_nothing_that_happens_meanwhile_shows(tmp_path: Path) -> None:
             if form == "archive":
                 found, expected = without_header(found), without_header(expected)
             assert found == expected
+
+
+def test_an_undo_meanwhile_shows_on_no_page(tmp_path: Path) -> None:
+    """Also one of messages without a run, which carry the mark themselves."""
+    with sessions_in(tmp_path) as sessions:
+        messages = tuple(NewMessage(role="user", content=str(n)) for n in range(120))
+        state = SessionState(id=new_id(), messages=messages)
+        sessions.save(state, timedelta())
+        for change in (sessions._store.undo, sessions._store.redo):
+            for form in ("jsonl", "archive"):
+                expected = b"".join(sessions.export(state.id, form))
+                chunks = sessions.export(state.id, form)
+                begun = [next(chunks) for _ in range(4)]
+                change(state.id)
+                found = b"".join([*begun, *chunks])
+                if form == "archive":
+                    found, expected = without_header(found), without_header(expected)
+                assert found == expected
+
+
+def test_an_import_that_is_cut_off_has_told_of_what_it_wrote(
+    open_agent: OpenAgent, look: Looker
+) -> None:
+    """The journal has the sessions that are there, and the next import makes the others."""
+    agent = open_agent([said("hi"), said("ho")])
+    for text in ("one", "two"):
+        agent.sessions.leave()
+        agent.run(text)
+    archive = b"".join(agent.sessions.export_all())
+    for one in list(agent.sessions.list().items):
+        agent.sessions.delete(one.id)
+
+    told: list[str] = []
+
+    def leave(what: str, _done: int, _total: int) -> None:
+        if what == "importing":
+            told.append(what)
+        if len(told) == 3:  # two messages of the first session, and one of the second
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        agent.sessions.import_(archive, progress=leave)
+    (first,) = agent.sessions.list().items
+    lines = [json.loads(line) for line in look.journal().splitlines()]
+    assert first.id in [line["session_id"] for line in lines if line["event"] == "session.created"]
+    outcomes = [one.outcome for one in agent.sessions.import_(archive).outcomes]
+    assert outcomes == ["already_there", "renamed"]
+
+
+def test_what_a_service_says_it_used_is_no_reason_to_refuse(open_agent: OpenAgent) -> None:
+    """A count beyond any model is unknown in the run, and so the archive can be imported."""
+    agent = open_agent([ModelReply(content="x", usage=Usage(input_tokens=2**45, output_tokens=1))])
+    agent.run("a")
+    archive = b"".join(agent.sessions.export(format="archive"))
+    with sessions_in() as other:
+        assert other.import_(archive).outcomes[0].outcome == "new"
+    assert [line["input_tokens"] for line in lines_of(archive) if line["type"] == "run"] == [None]
 
 
 def test_no_transaction_is_open_while_somebody_reads(tmp_path: Path) -> None:

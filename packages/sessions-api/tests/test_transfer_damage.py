@@ -119,6 +119,8 @@ IMPOSSIBLE: list[tuple[str, str, Any, str]] = [
     ("run", "input_tokens", 2**40, "whole number"),
     ("run", "cost", -0.1, "not negative"),
     ("run", "cost", "1", "not negative"),
+    ("run", "cost", 1e300, "cost"),
+    ("run", "undone_after", 9, "undone_after"),
     ("run", "later", 1, "not known"),
     ("tool_execution", "run_id", UUID, "no run"),
     ("tool_execution", "call_index", 3, "order"),
@@ -143,10 +145,13 @@ IMPOSSIBLE: list[tuple[str, str, Any, str]] = [
     ("message", "repaired", "no", "true or false"),
     ("message", "undone_at", "2026-01-02T03:04:05.000006Z", "its run"),
     ("message", "extra", "x", "both"),
+    ("message", "undone_after", 9, "undone_after"),
+    ("message", "covers", [2, 1], "covers"),
     ("end", "run_count", 3, "run_count"),
     ("end", "session_id", UUID, "session_id"),
     ("end", "sha256", "0" * 64, "digest"),
     ("end", "later", 1, "not known"),
+    ("end", "complete", None, "true or false"),
     ("header", "version", 2, "version 2"),
     ("header", "session_count", 2, "begin here"),
     ("header", "session_count", 0, "more than"),
@@ -181,10 +186,21 @@ def test_what_cannot_be_is_refused_by_name(
     changed[place] = json.dumps(found).encode() + b"\n"
     if kind not in {"header", "end"}:
         changed = resealed(changed).splitlines(keepends=True)
-    with pytest.raises(ImportInvalid) as caught, sessions_in() as sessions:
-        sessions.import_(b"".join(changed))
+    # The first reading finds it: before it, nothing of any session is written.
+    with pytest.raises(ImportInvalid) as caught, checked(b"".join(changed)):
+        pass
     assert words in caught.value.reason
     assert 1 <= caught.value.line <= len(lines) + 1
+
+
+@pytest.mark.parametrize("text", ["x", "[]", '{"role":1}', '{"a":\n1}', '{"a":NaN}'])
+def test_extra_text_that_no_line_could_carry_is_refused(lines: list[bytes], text: str) -> None:
+    """By the store's own rule, and in the first reading."""
+    changed = list(lines)
+    place = next(n for n, line in enumerate(lines) if b'"type":"message"' in line)
+    changed[place] = json.dumps(json.loads(lines[place]) | {"extra": text}).encode() + b"\n"
+    with pytest.raises(ImportInvalid, match="extra cannot be kept"), checked(resealed(changed)):
+        pass
 
 
 HOSTILE = {
@@ -242,7 +258,7 @@ def test_a_file_that_changes_between_two_readings_is_not_imported(
         with checked(path) as source:
             path.write_bytes(archive.replace("é".encode(), "è".encode()))
             with pytest.raises(ImportInvalid):
-                source.import_into(sessions._store)
+                list(source.import_into(sessions._store))
         assert everything(sessions._store) == []
         sessions.import_(archive)
         assert without_header(archive_of(sessions)) == without_header(archive)

@@ -16,6 +16,8 @@ from sessions_api.transfer.secrets_in_text import MASK, Masker
 from sessions_api.transfer.sensitive_names import is_sensitive
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import OpenAgent
 
 FORMS = ("jsonl", "archive", "markdown", "html")
@@ -93,6 +95,9 @@ def test_a_private_key_goes_as_a_whole(begin: str) -> None:
         ("https://x.invalid/?X-Amz-Signature=hunter2", "hunter2"),
         ("пароль: hunter2", "hunter2"),
         ("密码: hunter2", "hunter2"),
+        ('see {"pass\\u0077ord": "hunter2"} there', "hunter2"),
+        ('```json\n{"password": "\\u0068unter2"}\n```', "unter2"),
+        ("https://x.invalid/?access%5Ftoken=hunter2", "hunter2"),
     ],
 )
 def test_what_stands_under_a_telling_name_is_masked(text: str, secret: str) -> None:
@@ -119,6 +124,32 @@ def test_what_stands_under_a_telling_name_is_masked(text: str, secret: str) -> N
 def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
     """Not a space is changed where nothing is found."""
     assert masked(text) == text
+
+
+@pytest.mark.parametrize("escape", ["\\u{:04x}", "\\\\u{:04X}", "%{:02X}"])
+def test_a_key_spelled_in_escapes_amid_other_text_is_masked(escape: str) -> None:
+    """JSON in a sentence is not read as JSON, and an address may spell any letter so."""
+    key = KEYS["openai"]
+    spelled = "".join(map(escape.format, map(ord, key)))
+    assert masked(f'see {{"k": "{spelled}"}} and 100%') == f'see {{"k": "{MASK}"}} and 100%'
+
+
+def test_code_about_secrets_stays_readable() -> None:
+    """A name that a secret is given by is no secret: where else it stands it stays."""
+    code = "api_key = self.api_key\ntoken = env['API_TOKEN']\nask(self.api_key, api_key)\n"
+    masker = Masker()
+    masker.text(code)
+    assert not masker.found
+    assert "ask(self.api_key, api_key)" in masker.text(code)
+
+
+def test_what_a_run_is_told_with_is_known_too(tmp_path: Path) -> None:
+    """A value is masked wherever it stands when a telling name stood before it once."""
+    with sessions_in(tmp_path) as sessions:
+        texts = Texts(error="password=hunter2-XYZ", content="it was hunter2-XYZ")
+        session_id = filled(sessions._store, texts)
+        for form in FORMS:
+            assert b"hunter2" not in b"".join(sessions.export(session_id, form, redact=True))
 
 
 def test_names_are_judged_whatever_their_spelling() -> None:
@@ -193,6 +224,7 @@ def test_c35_an_export_is_exact_unless_masking_is_asked_for(open_agent: OpenAgen
         *("-----BEGIN PRIVATE KEY-----" * 7_000, "bearer " * 25_000, "a://" * 50_000),
         *("?token" * 37_000, '"' * 225_000, "\\" * 225_000, "{" * 225_000, "[" * 225_000),
         *("sk-" * 75_000, "authorization: bearer " * 10_000, "-u " * 75_000, "--token " * 25_000),
+        "\\" * 225_000 + "\\u0061",
         '{"a":' * 22_000 + "1" + "}" * 22_000,
         json.dumps({"a": "x" * 225_000}),
     ],

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat_rules import openai_chat_problems
+from messages_rules import anthropic_problems
+from responses_rules import openai_responses_problems
 from responses_server import message_item
 from sessions_api.providers import anthropic_request, openai_request, responses_request
 from sessions_api.providers.base import ModelMessage, ModelRequest
 from sessions_api.runs.replay import paired
 from state_store import ToolCall
-from wire_rules import anthropic_problems, openai_chat_problems, openai_responses_problems
 
 TOOL = {"name": "t", "description": "", "parameters": {"type": "object"}}
 IMAGE = "data:image/png;base64,AA=="

@@ -28,7 +28,7 @@ from sessions_api.cli import main
 PROGRAM = (sys.executable, "-m", "sessions_api.cli")
 TIMEOUT_S = 30
 # A process gets Ctrl-C from a terminal only when that is its controlling one.
-_ON_ITS_TERMINAL = (
+ON_ITS_TERMINAL = (
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -129,11 +129,13 @@ def call(
 class Terminal:
     """A command on a terminal of its own. Use it as a context manager."""
 
-    def __init__(self, tinyagent: Tinyagent, *arguments: str) -> None:
+    def __init__(
+        self, tinyagent: Tinyagent, *arguments: str, program: tuple[str, ...] = PROGRAM
+    ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x18\x00\x50\x00\x00\x00\x00\x00")  # 24 by 80
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _ON_ITS_TERMINAL, *PROGRAM, *arguments],
+            [sys.executable, "-c", ON_ITS_TERMINAL, *program, *arguments],
             cwd=tinyagent.workspace,
             env=tinyagent.environment,
             stdin=theirs,

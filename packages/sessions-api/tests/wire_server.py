@@ -28,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from wire_rules import openai_chat_problems
+from chat_rules import openai_chat_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sessions_api.agent import Agent, RunStream
+    from sessions_api.agent_options import AgentOptions
     from sessions_api.async_agent import AsyncAgent
     from sessions_api.async_sessions import AsyncSessions
     from sessions_api.async_stream import AsyncRunStream
-    from sessions_api.conversation import AgentOptions
     from sessions_api.errors import (
         AgentClosed,
         ArgumentInvalid,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sessions_api.runs.tool_output import ToolOutput
     from sessions_api.runs.tools import Tool, tool
     from sessions_api.sessions import Sessions
+    from sessions_api.verifying.report import Finding, Report
     from sessions_api.workspace_files.tools import workspace_tools
     from state_store import (
         BoundaryInvalid,
@@ -88,7 +89,7 @@ _HOMES = {
     "async_agent": ("AsyncAgent",),
     "async_sessions": ("AsyncSessions",),
     "async_stream": ("AsyncRunStream",),
-    "conversation": ("AgentOptions",),
+    "agent_options": ("AgentOptions",),
     "errors": (
         "AgentClosed",
         "ArgumentInvalid",
@@ -127,6 +128,7 @@ _HOMES = {
     "runs.tool_output": ("ToolOutput",),
     "runs.tools": ("Tool", "tool"),
     "sessions": ("Sessions",),
+    "verifying.report": ("Finding", "Report"),
     "workspace_files.tools": ("workspace_tools",),
 }
 _FROM_STORE = (
@@ -166,6 +168,7 @@ __all__ = [
     "Deleted",
     "EndpointChanged",
     "Exchange",
+    "Finding",
     "Hit",
     "ImportInvalid",
     "InputInvalid",
@@ -188,6 +191,7 @@ __all__ = [
     "ReasoningDelta",
     "ReferenceAmbiguous",
     "ReferenceNotFound",
+    "Report",
     "RetryRefused",
     "Run",
     "RunEvent",

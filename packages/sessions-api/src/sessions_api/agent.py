@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, Unpack
 from weakref import finalize
 
-from sessions_api.conversation import AgentOptions, Conversation
+from sessions_api.conversation import Conversation
 from sessions_api.runs.drive_sync import drive, leave
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Generator
 
+    from sessions_api.agent_options import AgentOptions
     from sessions_api.providers.base import Provider
     from sessions_api.runs.recorder import RunRecorder
     from sessions_api.sessions import Sessions

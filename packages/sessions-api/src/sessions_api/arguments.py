@@ -61,6 +61,13 @@ def check(rules: Mapping[str, Rule], given: Mapping[str, Any]) -> None:
             rule(name, value)
 
 
+def request_limit(provider: object) -> int | None:
+    """Return how many bytes *provider* says that its service takes; None if it does not say."""
+    limit: int | None = getattr(provider, "max_request_bytes", None)
+    _or_none(_count)("provider.max_request_bytes", limit)
+    return limit
+
+
 def _checking(method: Callable[..., Any]) -> Callable[..., Any]:
     rules: dict[str, Rule] = {}
     for name, parameter in inspect.signature(method).parameters.items():
@@ -207,6 +214,12 @@ def _callable(name: str, value: Any) -> None:
         raise _wrong_type(name, "something to call", value)
 
 
+def _select(name: str, value: Any) -> None:
+    wanted = "a function that returns exchanges, and no coroutine function"
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        raise _wrong_type(name, wanted, value)
+
+
 def _wrong_type(name: str, wanted: str, value: Any) -> ArgumentTypeInvalid:
     found = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
     return ArgumentTypeInvalid(name, wanted=wanted, found=found)
@@ -264,7 +277,7 @@ OPTIONS: Mapping[str, Rule] = {
     "system_prompt": _or_none(_text),
     "parameters": _or_none(_json_object),
     "model_config": _or_none(_model_config),
-    "select": _or_none(_callable),
+    "select": _or_none(_select),
     "tools": _iterable,
     "persistence": _persistence,
     "accept_endpoint": _flag,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from sessions_api.async_sessions import AsyncSessions
 from sessions_api.async_stream import AsyncRunStream, Guard
-from sessions_api.conversation import AgentOptions, Conversation
+from sessions_api.conversation import Conversation
 from sessions_api.errors import AgentClosed
 from sessions_api.runs.drive_async import drive, surely
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Callable
 
+    from sessions_api.agent_options import AgentOptions
     from sessions_api.providers.base import Provider
     from sessions_api.runs.recorder import RunRecorder
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class AsyncSessions:
-    """`Sessions` for a running event loop: the same names and meanings, with `await`."""
+    """`Sessions` for a running event loop: the same names and meanings, with `await`.
+
+    Cancelled, a call that has begun is waited for: a write may be committed, and is never half so.
+    """
 
     def __init__(self, core: Sessions, thread: OwnedThread) -> None:
         self._core = core
@@ -55,6 +58,8 @@ class AsyncSessions:
     save = hop(Sessions.save)
     load = hop(Sessions.load)
     import_ = hop(Sessions.import_)
+    verify = hop(Sessions.verify)
+    verify_all = hop(Sessions.verify_all)
 
     async def export(
         self,

@@ -10,25 +10,37 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
 EXPORTS_DIR = "exports"
+MARKER_DIR = ".tinyagent"
 
 
 def _refuse_state(path: Path) -> None:
     from workspace_identity import resolve_state_home  # noqa: PLC0415 - not for --help
 
     home, target = resolve_state_home().resolve(), path.resolve()
+    if target.parent.name == MARKER_DIR and target.parent != home:
+        raise PermissionError(errno.EPERM, "it is where a workspace has its marker", str(path))
     if target.is_relative_to(home) and target.parent.name != EXPORTS_DIR:
         raise PermissionError(
             errno.EPERM, "it lies in the state home, whose files belong to tinyagent", str(path)
         )
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Say of an error of the system which file it is about: the one that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_private(path: Path, chunks: Iterable[bytes]) -> int:
@@ -36,7 +48,7 @@ def write_private(path: Path, chunks: Iterable[bytes]) -> int:
 
     A symbolic link stays, and what it leads to is replaced. Returns after the file and its name are
     on the disk. Raises OSError, and what *chunks* raises; then nothing has changed. A file of the
-    state home is never replaced: the live database would be one.
+    state home is never replaced, nor one beside a marker: the live database would be one.
     """
     _refuse_state(path)
     if path.is_dir() or not path.name:
@@ -49,12 +61,17 @@ def write_private(path: Path, chunks: Iterable[bytes]) -> int:
     byte_count = 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(building, flags, 0o600), "wb") as file:
+        with _told_of(path):
+            descriptor = os.open(building, flags, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
             for chunk in chunks:
-                byte_count += file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        building.replace(path)
+                with _told_of(path):
+                    byte_count += file.write(chunk)
+            with _told_of(path):
+                file.flush()
+                os.fsync(file.fileno())
+        with _told_of(path):
+            building.replace(path)
     except BaseException:
         with suppress(OSError):
             building.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sessions_api.errors import ReferenceAmbiguous, ReferenceNotFound
-from sessions_api.showing.terminal_text import MARK, one_line
+from sessions_api.safe_text import MARK, one_line
 from state_store import IdInvalid, RunNotFound
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from sessions_api.transfer.importing import CheckedSource, ImportedSessions
     from sessions_api.transfer.source_lines import Source
+    from sessions_api.verifying.report import Report
 
 
 @checked
@@ -145,10 +146,11 @@ class Sessions(BranchMethods):
         for name, given in (("limit", limit), ("cursor", cursor)):
             if given is not None:
                 raise ArgumentInvalid(name, wanted="left out with view='context', which is whole")
-        then = self._store.snapshot(session_id)
+        then = self._store.snapshot(
+            session_id
+        )  # first: a run that ends meanwhile is left out whole
         stored = self._store.messages(session_id, view="all").items
-        messages = (one for one in stored if one.seq <= then.last_seq)
-        return Page(items=context(messages, then.runs, then.executions))
+        return Page(items=context(stored, then.runs, then.executions))
 
     def runs(
         self, ref: str | None = None, *, limit: int | None = None, cursor: str | None = None
@@ -276,10 +278,10 @@ class Sessions(BranchMethods):
         from sessions_api.transfer import importing  # noqa: PLC0415 - for an import alone
 
         with importing.checked(source, progress=progress) as found:
-            outcomes = found.import_into(self._store, progress=progress)
-        if self._story is not None:
-            for one in outcomes:
-                if one.outcome != "already_there":
+            outcomes = []
+            for one in found.import_into(self._store, progress=progress):
+                outcomes.append(one)
+                if self._story is not None and one.outcome != "already_there":
                     self._story.created(one.session)
         return importing.ImportedSessions(outcomes)
 
@@ -307,6 +309,25 @@ class Sessions(BranchMethods):
             created_at=state.created_at,
             runtime=dict(runtime or {}),
         )
+
+    def verify(self, ref: str | None = None) -> Report:
+        """Check a session: its rows, its calls against results, its journal, and that against runs.
+
+        Reads only, also while others work. What is wrong is a finding and no error; StoreDamaged
+        where the session cannot be read at all. What a text says is checked by its length alone.
+        """
+        from sessions_api.verifying.verify import verify_session  # noqa: PLC0415 - seldom needed
+
+        return verify_session(self._state, self._id_of(ref))
+
+    def verify_all(self, *, progress: Progress = silent) -> Report:
+        """Check the whole database, every session, archived ones too, and every journal.
+
+        As `verify`; *progress* is told how far it is.
+        """
+        from sessions_api.verifying.verify import verify_workspace  # noqa: PLC0415 - seldom needed
+
+        return verify_workspace(self._state, progress=progress)
 
     def _archive(self, ref: str, *, archived: bool) -> Session:
         session = self._store.archive_session(self._id_of(ref), archived=archived)

@@ -9,6 +9,7 @@ Must not: read or write a stream but through `Screen` and `Lines`, or catch what
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from sessions_api.chat.choosing import SHOWN_COUNT, choose_session
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sessions_api.agent import Agent
     from sessions_api.chat.lines import Lines
+    from sessions_api.chat.picker import Picker
     from sessions_api.chat.screen import Screen
     from sessions_api.runs.events import RunResult
     from state_store import Message, Session, Totals
@@ -79,6 +81,7 @@ class ChatCommands:
                 then=(
                     ("a message", "goes on from what was completed"),
                     ("/retry", "tries the failed turn again"),
+                    *((f"tinyagent runs retry {handle(one.id)}", "the same") for one in runs[-1:]),
                     ("/new", "starts afresh"),
                 ),
             )
@@ -108,6 +111,9 @@ class ChatCommands:
         self._screen.say("A new session. The one before stays as it is.")
 
     def _sessions(self, _rest: str) -> None:
+        if self._lines.picker is not None:
+            self._pick(self._lines.picker)
+            return
         sessions, screen = self._agent.sessions, self._screen
         page = sessions.list(SHOWN_COUNT)
         if not page.items:
@@ -117,6 +123,9 @@ class ChatCommands:
         screen.say_all(session_lines(listed, ink=screen.ink, columns_wide=screen.columns_wide))
 
     def _resume(self, ref: str) -> None:
+        if not ref and self._lines.picker is not None:
+            self._pick(self._lines.picker)
+            return
         chosen: str | None = ref
         if not ref and self._lines.asks:
             chosen = choose_session(
@@ -130,6 +139,24 @@ class ChatCommands:
             self._screen.say("Name a session: /resume REF")
             return
         self._agent.sessions.resume(chosen)
+        self.show_again()
+
+    def _pick(self, picker: Picker) -> None:
+        try:
+            picked = picker.pick()
+        except KeyboardInterrupt:
+            return
+        self.deleted |= picked.deleted
+        if picked.session_id is None:
+            return
+        if picked.root is not None:
+            there = shlex.quote(str(picked.root))
+            self._screen.say(
+                "It belongs to another workspace. Go on with it there: tinyagent --resume "
+                f"{handle(picked.session_id)} --workspace {one_line(there)}"
+            )
+            return
+        self._agent.sessions.resume(picked.session_id)
         self.show_again()
 
     def _search(self, words: str) -> None:
@@ -267,7 +294,7 @@ class ChatCommands:
         if not self._lines.asks:
             self._screen.say(f"{last} There is nobody to ask.")
             return False
-        return (self._lines.read(f"{last} [y/N] ") or "").strip().lower() in {"y", "yes"}
+        return (self._lines.ask(f"{last} [y/N] ") or "").strip().lower() in {"y", "yes"}
 
 
 def _typed_in(more: tuple[Message, ...], less: tuple[Message, ...]) -> list[str]:

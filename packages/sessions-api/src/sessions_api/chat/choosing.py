@@ -1,4 +1,4 @@
-"""Asking a person which session is meant, when no reference was given."""
+"""Asking a person which session is meant, where the whole screen cannot be used for it."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def choose_session(
         show(line)
     if found.next_cursor:
         show(f"The newest {len(listed)} are shown; all: tinyagent sessions --limit 0")
-    return (lines.read("Session (id or title, empty for none): ") or "").strip() or None
+    return (lines.ask("Session (id or title, empty for none): ") or "").strip() or None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from sessions_api.agent import Agent
     from sessions_api.chat.lines import Lines
+    from sessions_api.chat.live import LiveAnswer
     from sessions_api.runs.events import RunEvent, RunResult
 
 PROMPT = "> "
@@ -38,8 +39,9 @@ PROMPT = "> "
 class Chat:
     """A conversation with *agent*, in its active session or in a new one.
 
-    `failed_count` counts turns that failed. `exports_dir` finds where /export writes when no file
-    is named; None where there is no such place. One thread; the agent stays open afterwards.
+    `failed_count` counts turns that failed. *live* shows answers as Markdown that grows.
+    `exports_dir` finds where /export writes when no file is named; None where there is no such
+    place. One thread; the agent stays open afterwards.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class Chat:
         output: TextIO,
         aside: TextIO,
         ink: Ink | None = None,
+        live: LiveAnswer | None = None,
         resume_with: str = "tinyagent --resume {}",
         exports_dir: Callable[[], Path | None] = lambda: None,
     ) -> None:
         self.failed_count = 0
         self._agent = agent
         self._lines = lines
-        self._screen = Screen(output=output, aside=aside, ink=ink or Ink())
+        self._screen = Screen(output=output, aside=aside, ink=ink or Ink(), live=live)
         self._commands = ChatCommands(
             agent,
             lines=lines,
@@ -143,7 +146,8 @@ class Chat:
         """Let a turn happen; however it ends, the chat goes on, and what was saved is known."""
         self._streamed = False
         try:
-            turn()
+            with self._lines.unseen():
+                turn()
         except KeyboardInterrupt:
             kept = " What was said and done so far is saved." if self._agent.saving else ""
             self._screen.say(f"Stopped.{kept}")

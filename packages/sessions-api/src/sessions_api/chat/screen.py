@@ -1,7 +1,8 @@
 """Where chat writes: answers to `output`, everything else to `aside`.
 
 Invariant: what is streamed piece by piece is ended with a newline before anything else is written,
-to whichever of the two; only text that is safe for a terminal comes here.
+to whichever of the two; only text that is safe for a terminal comes here. On a terminal that can
+show it answers are Markdown and grow in place; anywhere else they are the text as it comes.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from sessions_api.showing.terminal_text import Ink, one_line, prints_on_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sessions_api.chat.live import LiveAnswer
+
 
 class Screen:
-    """Both streams of a chat."""
+    """Both streams of a chat; *live* is where answers grow, if they do."""
 
-    def __init__(self, *, output: TextIO, aside: TextIO, ink: Ink) -> None:
+    def __init__(
+        self, *, output: TextIO, aside: TextIO, ink: Ink, live: LiveAnswer | None = None
+    ) -> None:
         self._output = output
         self._aside = aside
+        self._live = live
         self._mid_line: TextIO | None = None
         self.ink = ink
 
@@ -32,7 +38,11 @@ class Screen:
 
     def answer(self, text: str) -> None:
         """Write a piece of an answer."""
-        self._piece(self._output, text, text)
+        if self._live is not None and self._live.fits and self._mid_line is not self._output:
+            self._end_plain_line()
+            self._live.feed(text)
+        else:
+            self._piece(self._output, text, text)
 
     def think(self, text: str) -> None:
         """Write a piece of a model's reasoning."""
@@ -57,6 +67,11 @@ class Screen:
 
     def end_line(self) -> None:
         """End what was streamed, so that something else can follow."""
+        if self._live is not None:
+            self._live.finish()
+        self._end_plain_line()
+
+    def _end_plain_line(self) -> None:
         stream, self._mid_line = self._mid_line, None
         if stream is not None:
             stream.write("\n")
@@ -64,6 +79,8 @@ class Screen:
 
     def drop_line(self) -> None:
         """Forget what was streamed: its stream cannot be written any more."""
+        if self._live is not None:
+            self._live.drop()
         self._mid_line = None
 
     def _piece(self, stream: TextIO, text: str, shown: str) -> None:

@@ -6,23 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sessions_api.cli import (
-    branching,
-    changing,
-    conversing,
-    doctor,
-    exporting,
-    importing,
-    inspecting,
-    journals,
-    listing,
-    places,
-    recovering,
-    restoring,
-    runs,
-    searching,
-    storing,
-)
+from sessions_api.cli import homes
+from sessions_api.cli.completion.installing import Install, Show  # noqa: TC001 - Typer reads them
+from sessions_api.cli.examples import put_before_help
 from sessions_api.cli.failures import USAGE, UsageInvalid
 from sessions_api.cli.grammar import (
     RootGroup,
@@ -31,7 +17,14 @@ from sessions_api.cli.grammar import (
     StoreGroup,
     WorkspaceGroup,
 )
-from sessions_api.cli.listing import Archived, Cursor, Ids, Limit  # noqa: TC001 - Typer reads it
+from sessions_api.cli.listing import (  # noqa: TC001 - Typer reads them
+    AllWorkspaces,
+    Archived,
+    Cursor,
+    Ids,
+    Limit,
+    Running,
+)
 from sessions_api.cli.options import JSON, PLACE, PROVIDER, RESUME, TOOLS, declared, report
 from sessions_api.cli.output import Output
 
@@ -41,45 +34,32 @@ if TYPE_CHECKING:
 NAME = "tinyagent"
 
 
-def build() -> typer.Typer:
-    """Return the whole command line."""
+def build(modules: Sequence[str] = homes.ALL) -> typer.Typer:
+    """Return the command line; of its commands those that *modules* have."""
     app = typer.Typer(
         name=NAME,
         cls=RootGroup,
         pretty_exceptions_enable=False,
+        add_completion=False,  # `completion` has its own scripts
         help="Conversations with an AI agent that survive a crash, kept for each project.",
         epilog="Options may stand before or after the command. Without one it is chat.",
     )
     sessions = typer.Typer(
         cls=SessionsGroup, help="List, show, search, resume, fork, change, export and import."
     )
-    run_commands = typer.Typer(cls=RunsGroup, help="List, show and retry the runs of a session.")
+    runs = typer.Typer(cls=RunsGroup, help="List, show and retry the runs of a session.")
     workspace = typer.Typer(cls=WorkspaceGroup, help="Which workspace a directory is.")
     store = typer.Typer(cls=StoreGroup, help="Check, back up, restore the database.")
     app.callback()(declared(PLACE, JSON, PROVIDER, RESUME, TOOLS)(_root))
     sessions.callback()(declared(PLACE, JSON)(_sessions))
-    run_commands.callback()(declared(PLACE, JSON)(_runs))
+    runs.callback()(declared(PLACE, JSON)(_runs))
     workspace.callback()(declared(PLACE, JSON)(_workspace))
     store.callback()(declared(PLACE, JSON)(_store))
-    runs.add_to(run_commands)
-    conversing.add_to(app, sessions=sessions, runs=run_commands)
-    listing.add_to(sessions)
-    inspecting.add_to(sessions)
-    searching.add_to(sessions)
-    changing.add_to(sessions)
-    branching.add_to(sessions)
-    exporting.add_to(sessions)
-    importing.add_to(sessions)
-    journals.add_to(app)
-    doctor.add_to(app)
-    places.add_to(app, workspace=workspace)
-    storing.add_to(store)
-    restoring.add_to(store)
-    recovering.add_to(store)
-    app.add_typer(sessions, name="sessions")
-    app.add_typer(run_commands, name="runs")
-    app.add_typer(workspace, name="workspace")
-    app.add_typer(store, name="store")
+    groups = {"sessions": sessions, "runs": runs, "workspace": workspace, "store": store}
+    homes.add(modules, {"": app, **groups})
+    for name, group in groups.items():
+        if group.registered_commands:
+            app.add_typer(group, name=name)
     return app
 
 
@@ -96,12 +76,20 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it.")
     ] = False,
+    show_completion: Show = None,
+    install_completion: Install = None,
 ) -> None:
     """Conversations with an AI agent that survive a crash, kept for each project."""
 
 
 def _sessions(
-    *, limit: Limit = 20, cursor: Cursor = None, archived: Archived = False, ids: Ids = False
+    *,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    archived: Archived = False,
+    running: Running = False,
+    all_workspaces: AllWorkspaces = False,
+    ids: Ids = False,
 ) -> None:
     """List, show, resume, change, export and import sessions."""
 
@@ -111,7 +99,7 @@ def _runs() -> None:
 
 
 def _workspace() -> None:
-    """Show, list, relink and forget workspaces."""
+    """Show, list, relink, forget and delete workspaces."""
 
 
 def _store() -> None:
@@ -123,7 +111,9 @@ def carry_out(arguments: Sequence[str]) -> int:
     before_dashes = list(arguments)[: (*arguments, "--").index("--")]
     out = Output(json="--json" in before_dashes, color="--no-color" not in before_dashes)
     try:
-        root = typer.main.get_command(build())
+        root = typer.main.get_command(build(homes.needed(arguments)))
+        if "--help" in before_dashes:
+            put_before_help(root)
         code = root.main(list(arguments), prog_name=NAME, standalone_mode=False)
         if not code:  # what failed already was told; one failure is two lines
             out.flush()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.failures import UsageInvalid
 from sessions_api.cli.opened import resolved, writing
 from sessions_api.cli.options import JSON, PLACE, Call, command
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from state_store import Session
 
 LatestRef = Annotated[
-    str, typer.Argument(metavar="[REF]", help="latest (the default), id, last digits or title.")
+    str,
+    typer.Argument(
+        metavar="[REF]",
+        help="latest (the default), id, last digits or title.",
+        autocompletion=complete_sessions,
+    ),
 ]
 At = Annotated[
     int | None,

@@ -10,11 +10,14 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.failures import FAILED, UsageInvalid
 from sessions_api.cli.opened import agent_for, reading, resolved, resolved_run
 from sessions_api.cli.options import (
@@ -29,17 +32,24 @@ from sessions_api.cli.options import (
 )
 from sessions_api.cli.runs import RunRef  # noqa: TC001 - Typer reads it
 from sessions_api.showing.listing import handle
-from sessions_api.showing.terminal_text import on_terminal, prints_on_terminal, safe
+from sessions_api.showing.terminal_text import (
+    has_cursor,
+    on_terminal,
+    prints_on_terminal,
+    safe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sessions_api.agent import Agent
     from sessions_api.chat.lines import Lines
+    from sessions_api.chat.live import LiveAnswer
     from sessions_api.runs.events import RunResult
+    from sessions_api.sessions import Sessions
     from sessions_api.state import Persistence
     from state_store import Session
+    from workspace_identity import WorkspacePaths
 
 Text = Annotated[
     str | None, typer.Argument(metavar="[TEXT|-]", help="The message; - or a pipe reads input.")
@@ -55,7 +65,11 @@ Note = Annotated[
 NoChat = Annotated[bool, typer.Option("--no-chat", help="Print the id and nothing more.")]
 MaybeRef = Annotated[
     str | None,
-    typer.Argument(metavar="[REF]", help="latest, id, last digits or exact title; or choose."),
+    typer.Argument(
+        metavar="[REF]",
+        help="latest, id, last digits or exact title; or choose.",
+        autocompletion=complete_sessions,
+    ),
 ]
 
 
@@ -72,13 +86,18 @@ def chat(call: Call) -> None:
     """Chat in this workspace."""
     if call.ref is None:
         _chat(call)
+    elif call.chooses:
+        _chat_in_chosen(call)
     else:
-        _chat(call, *resolved(call, _chosen(call) if call.chooses else call.ref))
+        _chat(call, *resolved(call, call.ref))
 
 
 def resume_session(call: Call, ref: MaybeRef = None) -> None:
     """Chat in a session."""
-    _chat(call, *resolved(call, _chosen(call) if ref is None else ref))
+    if ref is None:
+        _chat_in_chosen(call)
+    else:
+        _chat(call, *resolved(call, ref))
 
 
 def new_session(call: Call, *, title: Title = None, no_chat: NoChat = False) -> None:
@@ -104,18 +123,19 @@ def new_session(call: Call, *, title: Title = None, no_chat: NoChat = False) -> 
 def _chat(call: Call, session: Session | None = None) -> None:
     from sessions_api.chat.loop import Chat  # noqa: PLC0415 - not for --help
 
-    lines = _lines()
     # Without its history a session cannot be gone on with, so best effort is for new ones alone.
     persistence: Persistence = "best-effort" if session is None else "required"
     with agent_for(call, persistence=persistence) as agent:
         if session is not None:
             agent.sessions.resume(session.id)
+        lines = _lines(call, agent.sessions)
         talk = Chat(
             agent,
             lines=lines,
             output=sys.stdout,
             aside=sys.stderr,
             ink=call.out.aside_ink,
+            live=_live(call),
             resume_with=_resume_with(call),
             exports_dir=lambda: _exports_dir(call),
         )
@@ -125,39 +145,77 @@ def _chat(call: Call, session: Session | None = None) -> None:
 
 
 def _exports_dir(call: Call) -> Path | None:
-    from workspace_identity import inspect_workspace  # noqa: PLC0415 - for /export alone
-
-    paths = inspect_workspace(call.workspace).paths
+    paths = _paths(call)
     return None if paths is None else paths.exports
 
 
-def _lines() -> Lines:
+def _paths(call: Call) -> WorkspacePaths | None:
+    from workspace_identity import inspect_workspace  # noqa: PLC0415 - not for --help
+
+    return inspect_workspace(call.workspace).paths
+
+
+def _lines(call: Call, sessions: Sessions) -> Lines:
     from sessions_api.chat.lines import StreamLines, TerminalLines  # noqa: PLC0415 - not for --help
 
-    if on_terminal() and prints_on_terminal(sys.stdout):
+    if not (on_terminal() and prints_on_terminal(sys.stdout)):
+        return StreamLines(sys.stdin or StringIO(), prompts=sys.stderr if on_terminal() else None)
+    if not has_cursor():
         return TerminalLines()
-    return StreamLines(sys.stdin or StringIO(), prompts=sys.stderr if on_terminal() else None)
+    from sessions_api.chat.picker import Picker  # noqa: PLC0415 - for such a terminal alone
+    from sessions_api.chat.picker.places import OpenWorkspace  # noqa: PLC0415 - the same
+    from sessions_api.chat.terminal import PromptLines  # noqa: PLC0415 - the same
+    from sessions_api.chat.typed_lines import FILE_NAME, TypedLines  # noqa: PLC0415 - the same
+
+    here = OpenWorkspace(sessions=sessions, directory=Path(call.workspace))
+    paths = _paths(call)
+    typed = None if paths is None else paths.state_dir / FILE_NAME
+    return PromptLines(
+        sys.stdout,
+        typed_lines=TypedLines(typed),
+        sessions=sessions,
+        picker=Picker(here=here, output=sys.stdout),
+    )
 
 
-def _chosen(call: Call) -> str:
+def _live(call: Call) -> LiveAnswer | None:
+    if not (call.out.ink.color and has_cursor()):
+        return None
+    from sessions_api.chat.live import LiveAnswer  # noqa: PLC0415 - for such a terminal alone
+
+    return LiveAnswer(sys.stdout)
+
+
+def _chat_in_chosen(call: Call) -> None:
+    """Let a person choose a session, and chat in it, in its own workspace."""
     from sessions_api.chat.choosing import choose_session  # noqa: PLC0415 - not for --help
+    from sessions_api.chat.lines import TerminalLines  # noqa: PLC0415 - not for --help
 
-    lines = _lines()
-    if not lines.asks:
+    if not (on_terminal() and prints_on_terminal(sys.stdout)):
         raise UsageInvalid(
             "There is nobody to choose a session.", hint="Name it: --resume REF, or --continue."
         )
-    with reading(call) as opened:
-        ref = choose_session(
-            opened.sessions,
-            lines,
-            call.out.note,
-            ink=call.out.aside_ink,
-            columns_wide=call.out.columns_wide,
-        )
+    if has_cursor():
+        from sessions_api.chat.picker import Picker  # noqa: PLC0415 - for such a terminal alone
+        from sessions_api.chat.picker.places import Workspace  # noqa: PLC0415 - the same
+
+        here = Workspace(directory=Path(call.workspace))
+        picked = Picker(here=here, output=sys.stdout).pick()
+        ref = picked.session_id
+        if picked.root is not None:
+            call = replace(call, workspace=str(picked.root))
+    else:
+        with reading(call) as opened:
+            ref = choose_session(
+                opened.sessions,
+                TerminalLines(),
+                call.out.note,
+                ink=call.out.aside_ink,
+                columns_wide=call.out.columns_wide,
+            )
     if ref is None:
         raise typer.Exit(0)
-    return ref
+    _chat(call, *resolved(call, ref))
 
 
 def run(

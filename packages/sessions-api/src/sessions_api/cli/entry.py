@@ -16,6 +16,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from sessions_api.cli.completion.scripts import VARIABLE
 from sessions_api.cli.signals import INTERRUPTED, Stopped, ignore_interrupts, signals_that_stop
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _use_utf8()
     try:
         with signals_that_stop():
+            if VARIABLE in os.environ:
+                return _completed(given)
             from sessions_api.cli.app import carry_out  # noqa: PLC0415 - Typer costs 0.1 s
 
             code = carry_out(given)
@@ -42,6 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         ignore_interrupts()
     return _last_flush(code)
+
+
+def _completed(given: Sequence[str]) -> int:
+    """Answer the script of a shell."""
+    from sessions_api.cli.completion.answering import answer  # noqa: PLC0415 - for a Tab alone
+
+    return _last_flush(answer(os.environ[VARIABLE], given))
 
 
 def _use_utf8() -> None:

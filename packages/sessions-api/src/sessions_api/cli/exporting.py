@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.failures import UsageInvalid
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import PLACE, Call, command
@@ -31,7 +32,11 @@ class Format(StrEnum):
 
 OptionalRef = Annotated[
     str | None,
-    typer.Argument(metavar="REF", help="latest, id, last digits or exact title."),
+    typer.Argument(
+        metavar="REF",
+        help="latest, id, last digits or exact title.",
+        autocompletion=complete_sessions,
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every session of the workspace, as an archive.")]
 FormatOption = Annotated[
@@ -44,7 +49,12 @@ FormatOption = Annotated[
 ]
 File = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write it here, for you alone."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write it here, for you alone, in place of what is there.",
+    ),
 ]
 Redact = Annotated[
     bool | None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sessions_api.problems import Problem
 
-FAILED, USAGE = 1, 2
+FAILED, USAGE, DAMAGED = 1, 2, 5
 
 
 class UsageInvalid(SessionsError, ValueError):
@@ -85,7 +85,7 @@ def _codes() -> Iterator[tuple[tuple[type[Exception], ...], int]]:
         ),
         4,
     )
-    yield (store.StoreDamaged, store.StoreForeign), 5
+    yield (store.StoreDamaged, store.StoreForeign), DAMAGED
     yield (store.StoreNewer,), 6
     yield (
         (

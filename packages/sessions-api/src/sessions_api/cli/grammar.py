@@ -45,6 +45,15 @@ class UsualCommandGroup(TyperGroup):
             args = [usual, *args]
         return super().parse_args(ctx, args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Offer the commands, and the words that the usual one takes where it need not be named."""
+        found = super().shell_complete(ctx, incomplete)
+        if self.takes_words:
+            usual = self.commands[self.usual]
+            first = next(one for one in usual.params if one.param_type_name == "argument")
+            found += first.shell_complete(ctx, incomplete)
+        return found
+
 
 class RootGroup(UsualCommandGroup):
     """The whole command line."""

@@ -61,7 +61,7 @@ def import_files(call: Call, files: Files) -> None:
         return
     for one in outcomes:
         title = cut(shown_title(one.session.title), _TITLE_COLUMNS)
-        renamed = f" ({handle(one.source_id)} is another session here)"
+        renamed = f" ({handle(one.source_id)} is taken, or was deleted)"
         told = renamed if one.outcome == "renamed" else ""
         call.out.note(f"{_SAID[one.outcome]}: {handle(one.session.id)}  {title}{told}")
 

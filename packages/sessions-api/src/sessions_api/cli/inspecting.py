@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.showing import figures
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
 
     from state_store import Run, Session, Totals
 
-Ref = Annotated[str, typer.Argument(metavar="REF", help="latest, id, last digits or exact title.")]
+Ref = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF",
+        help="latest, id, last digits or exact title.",
+        autocompletion=complete_sessions,
+    ),
+]
 
 
 class View(StrEnum):

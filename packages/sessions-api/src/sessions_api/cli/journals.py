@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.cli.output import SCHEMA_VERSION, Output, json_text
+from sessions_api.cli.signals import INTERRUPTED
 from sessions_api.showing import figures
 from sessions_api.showing.terminal_text import one_line, safe
 
@@ -26,7 +28,15 @@ if TYPE_CHECKING:
     from state_store import StateStoreError
 
 RefOrFile = Annotated[
-    str, typer.Argument(metavar="REF|FILE", help="A session, or the path of a journal file.")
+    str,
+    typer.Argument(
+        metavar="REF|FILE",
+        help="A session, or the path of a journal file.",
+        autocompletion=complete_sessions,
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
 ]
 _LISTED_COUNT = 5
 _SHORTEST_SUFFIX = 4
@@ -37,11 +47,14 @@ def add_to(app: typer.Typer) -> None:
     command(app, "logs", PLACE, JSON)(show_journal)
 
 
-def show_journal(call: Call, what: RefOrFile) -> None:
+def show_journal(call: Call, what: RefOrFile, *, follow: Follow = False) -> None:
     """Show the run journal: what was done, when, how it ended; never what was said."""
     from run_journal import Entry, read  # noqa: PLC0415 - not for --help
 
     path = _path_of(call, what)
+    if follow:
+        _follow(call, path)
+        return
     items = read(path)
     if call.json:
         _write_json(call.out, path, items)
@@ -56,6 +69,27 @@ def show_journal(call: Call, what: RefOrFile) -> None:
     if damage_count:
         places = figures.count(damage_count, "damaged place")
         call.out.note(f"{places} in {one_line(str(path))}; the rest is whole.")
+
+
+def _follow(call: Call, path: Path) -> None:
+    """Show lines as they come; under --json an object a line, since nothing closes a list.
+
+    It ends when the journal is gone, or by Ctrl-C, which is how one leaves and no failure.
+    """
+    from run_journal import Entry, follow  # noqa: PLC0415 - not for --help
+
+    out = call.out
+    try:
+        for item in follow(path):
+            if call.json:
+                begin = json_text({"schema_version": SCHEMA_VERSION})
+                out.chunks([f'{begin[:-1]}, "line": '.encode(), _json_line(item), b"}\n"])
+            else:
+                shown = _line(item) if isinstance(item, Entry) else out.ink.alarm(_damaged(item))
+                out.lines([shown])
+            out.flush()
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _path_of(call: Call, what: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_sessions
 from sessions_api.cli.failures import UsageInvalid, exit_code_of, problem_lines
 from sessions_api.cli.grammar import CHOOSE
 from sessions_api.cli.output import Output
@@ -80,6 +81,7 @@ RESUME: Family = {
                 metavar="[REF]",
                 help="Go on with a session: latest, whole id, its last digits (4 or more), "
                 "exact title; without one, choose.",
+                autocompletion=complete_sessions,
             ),
         ],
         None,

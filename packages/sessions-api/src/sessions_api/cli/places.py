@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_workspaces
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.showing import figures
 from sessions_api.showing.terminal_text import columns, one_line
@@ -25,7 +26,12 @@ CONFIG_NAME = "config.toml"
 _NONE_YET = "none yet"
 _SELDOM = ("notice", "previous_path")  # and not worth a line when there is none
 
-WorkspaceId = Annotated[str, typer.Argument(metavar="UUID", help="The whole id of a workspace.")]
+WorkspaceId = Annotated[
+    str,
+    typer.Argument(
+        metavar="UUID", help="The whole id of a workspace.", autocompletion=complete_workspaces
+    ),
+]
 
 
 def add_to(app: typer.Typer, *, workspace: typer.Typer) -> None:

@@ -16,7 +16,7 @@ from sessions_api.cli.failures import FAILED
 from sessions_api.cli.kept import kept
 from sessions_api.cli.options import JSON, PLACE, Call, command
 from sessions_api.command_line import typed
-from sessions_api.showing import figures
+from sessions_api.showing import figures, findings
 from sessions_api.showing.terminal_text import columns, one_line
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def check(call: Call) -> None:
     if call.json:
         from sessions_api.cli.json_shapes import as_json  # noqa: PLC0415 - for --json alone
 
-        findings = [
+        found = [
             {**as_json(one), "hint": hint} for one, hint in zip(report.findings, hints, strict=True)
         ]
-        call.out.record({"ok": report.ok, "findings": findings})
+        call.out.record({"ok": report.ok, "findings": found})
     else:
-        call.out.lines(map(_line, report.findings))
-        call.out.note(_verdict(report.findings))
+        call.out.lines(map(findings.line, report.findings))
+        call.out.note(findings.verdict(report.findings))
         for hint in dict.fromkeys(filter(None, hints)):
             call.out.note(one_line(hint))
     if not report.ok:
@@ -77,25 +77,10 @@ def recover(call: Call) -> None:
     call.out.note(f"To put it in the place of the damaged one: {restore}")
 
 
-def _line(finding: Finding) -> str:
-    return f"{finding.severity:<7}  {one_line(finding.object)}: {one_line(finding.message)}"
-
-
 def _hint_of(finding: Finding, database: Path, workspace: str) -> str | None:
     from sessions_api.problems import after_damage  # noqa: PLC0415 - not for --help
 
     return after_damage(database, workspace) if finding.kind in _DAMAGE else finding.hint
-
-
-def _verdict(findings: tuple[Finding, ...]) -> str:
-    if not findings:
-        return "Nothing is wrong."
-    counts = [
-        figures.count(number, severity)
-        for severity in ("error", "warning", "notice")
-        if (number := sum(one.severity == severity for one in findings))
-    ]
-    return f"Found: {', '.join(counts)}"
 
 
 def _rows(report: SalvageReport) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sessions_api.cli.completion.candidates import complete_runs
 from sessions_api.cli.inspecting import Ref  # noqa: TC001 - Typer reads it
 from sessions_api.cli.opened import reading
 from sessions_api.cli.options import JSON, PLACE, Call, command
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from state_store import Run, ToolExecution
 
 RunRef = Annotated[
-    str, typer.Argument(metavar="RUN", help="latest, whole id or its last digits (4 or more).")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="latest, whole id or its last digits (4 or more).",
+        autocompletion=complete_runs,
+    ),
 ]
 
 

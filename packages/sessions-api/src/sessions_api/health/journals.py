@@ -1,66 +1,69 @@
 """Checks of the run journals: are they whole, and do they agree with the runs in the database.
 
-Owns which journals are read: those of the newest sessions, or all. Invariant: journals are checked
-without a database as well, for what the files alone prove; of many journals with the same fault
-one finding tells, so that the page stays one.
+Owns which journals are read: those of the newest sessions, or all. What speaks against one is the
+judgement of `verifying`, and without a database that of `run_journal` about the file alone.
+Invariant: of many journals with the same fault one finding tells, so that the page stays one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from run_journal import ExpectedRun, Head, Report, session_file_name, verify
+import state_store
+from run_journal import verify
 from sessions_api.command_line import typed
-from sessions_api.health.findings import Finding
+from sessions_api.health.findings import Finding, Severity
 from sessions_api.showing import figures
 from sessions_api.showing.listing import handle
+from sessions_api.state import WorkspaceState
+from sessions_api.verifying.report import of_journal
+from sessions_api.verifying.verify import verify_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import run_journal
     from sessions_api.health.subject import Subject
-    from state_store import Run, SessionSummary, SqliteStore
+    from sessions_api.verifying import report
 
 NEWEST_COUNT = 20
 _WORKSPACE_JOURNAL = "workspace.jsonl"  # of what belongs to no session
-# A run that ends while it is looked at makes the two differ for a moment.
-_ATTEMPTS = 3
+_SEVERITIES: dict[str, Severity] = {"error": "error", "warning": "warning", "notice": "info"}
+# What is told by other checks: what rows say of one another, runs that were left, lost lines.
+_TOLD_ELSEWHERE = frozenset({*get_args(state_store.FindingKind), "run_left", "lines_lost"})
 
 
 def check_journals(subject: Subject) -> Iterator[Finding]:
     """Verify the newest journals, with what the database knows of their runs if it can be read."""
     if (paths := subject.paths) is None:
         return
-    reports = list(_reports(subject, paths.journal_dir))
-    alike: dict[tuple[str, str], list[tuple[Path, run_journal.Finding]]] = {}
-    for report in reports:
-        for one in report.findings:
-            alike.setdefault((one.severity, one.kind), []).append((report.path, one))
-    for (severity, kind), found in alike.items():
-        path, first = found[0]
-        places = len({journal for journal, _ in found})
-        more = "" if places == 1 else f" ({len(found)} such in {places} journals)"
-        look = typed(f"logs {path}", workspace=subject.workspace)
+    count, found = _without_database(subject, paths.journal_dir)
+    if subject.store is not None:
+        sessions = _sessions(subject.store, subject)
+        count += len(sessions)
+        for number, session in enumerate(sessions, 1):
+            subject.progress("checking the journals", number, len(sessions))
+            found += verify_session(_state_of(subject, subject.store), session.id).findings
+    alike: dict[tuple[Severity, str], list[report.Finding]] = {}
+    for one in found:
+        if one.kind not in _TOLD_ELSEWHERE:
+            alike.setdefault((_SEVERITIES[one.severity], one.kind), []).append(one)
+    look = typed("sessions verify --all", workspace=subject.workspace)
+    for (severity, kind), such in alike.items():
+        more = "" if len(such) == 1 else f" (and {len(such) - 1} more such)"
         yield Finding(
-            severity="error"
-            if severity == "error"
-            else "warning"
-            if severity == "warning"
-            else "info",
-            kind=f"journal_{kind}",
-            object=first.object,
-            message=f"{first.message}{more}.",
-            hint=f"{first.hint} See: {look}",
+            severity=severity,
+            kind=kind,
+            object=such[0].object,
+            message=f"{such[0].message}{more}.",
+            hint=f"{such[0].hint} See all: {look}",
         )
-    if reports and not any(severity == "error" for severity, _ in alike):
-        count = figures.count(len(reports), "journal")
+    if count and not any(severity == "error" for severity, _ in alike):
         yield Finding(
             severity="ok",
             kind="journal",
             object=str(paths.journal_dir),
-            message=f"The chains of {count} were checked; none is broken.",
+            message=f"{figures.count(count, 'journal')} checked; none was changed.",
         )
 
 
@@ -81,39 +84,33 @@ def check_lost_lines(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _reports(subject: Subject, journal_dir: Path) -> Iterator[Report]:
-    common = journal_dir / _WORKSPACE_JOURNAL
-    if common.exists():
-        yield verify(common)
-    if (store := subject.store) is None:
-        files = [one for one in journal_dir.glob("*.jsonl") if one != common]
-        files.sort(key=lambda file: -file.stat().st_mtime_ns)
-        yield from map(verify, files if subject.every_journal else files[:NEWEST_COUNT])
-        return
-    for number, session in enumerate(_sessions(store, subject), 1):
-        subject.progress("checking the journals", number, 0)
-        yield _verified(store, session, journal_dir / session_file_name(session.id))
+def _without_database(subject: Subject, journal_dir: Path) -> tuple[int, list[report.Finding]]:
+    """Verify the workspace's own journal, and those of sessions that only the files can tell of."""
+    files = [journal_dir / _WORKSPACE_JOURNAL]
+    if subject.store is None:
+        others = [one for one in journal_dir.glob("*.jsonl") if one != files[0]]
+        others.sort(key=lambda file: -file.stat().st_mtime_ns)
+        files += others if subject.every_journal else others[:NEWEST_COUNT]
+    there = [file for file in files if file.exists()]
+    return len(there), [of_journal(one) for file in there for one in verify(file).findings]
 
 
-def _verified(store: SqliteStore, session: SessionSummary, path: Path) -> Report:
-    runs = store.runs(session.id).items
-    for _ in range(_ATTEMPTS):
-        report = verify(path, expected_runs=[_expected(run) for run in runs])
-        if not report.findings:
-            break
-        before, runs = runs, store.runs(session.id).items
-        if runs == before:
-            break
-    return report
-
-
-def _expected(run: Run) -> ExpectedRun:
-    head = None if run.journal_head is None else Head(*run.journal_head)
-    return ExpectedRun(
-        run_id=run.id, status=run.status, head=head, lost_count=run.journal_lost_count
+def _state_of(subject: Subject, store: state_store.SqliteStore) -> WorkspaceState:
+    found = subject.found
+    if found is None:
+        raise AssertionError("a store is open in a workspace that is known")
+    return WorkspaceState(
+        root=found.root,
+        workspace_id=found.id,
+        paths=found.paths,
+        store=store,
+        story=None,
+        saving=False,
     )
 
 
-def _sessions(store: SqliteStore, subject: Subject) -> tuple[SessionSummary, ...]:
+def _sessions(
+    store: state_store.SqliteStore, subject: Subject
+) -> Sequence[state_store.SessionSummary]:
     limit = None if subject.every_journal else NEWEST_COUNT
     return store.list(limit=limit).items

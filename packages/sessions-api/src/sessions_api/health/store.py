@@ -7,7 +7,6 @@ without it is said all the same.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sessions_api.command_line import typed
@@ -19,6 +18,7 @@ from state_store import Maintenance, StoreDamaged, StoreLost, StoreMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import state_store
     from sessions_api.health.subject import Subject

@@ -56,6 +56,15 @@ def count_in(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
+def tokens_in(usage: object, name: str, details: str | None = None) -> int | None:
+    """Return the count *name* of *usage*, or of its *details*; None where there is no such count.
+
+    A usage that cannot be read is unknown; the answer beside it is as good as any.
+    """
+    holder = usage.get(details) if details is not None and isinstance(usage, dict) else usage
+    return count_in(holder.get(name)) if isinstance(holder, dict) else None
+
+
 def object_in(value: object, what: str) -> Mapping[str, Any]:
     """Return *value* if it is an object; AnswerMalformed names *what* it should have been."""
     if not isinstance(value, dict):

@@ -21,6 +21,7 @@ from sessions_api.providers.answer_reading import (
     list_in,
     object_in,
     text_in,
+    tokens_in,
 )
 from sessions_api.providers.anthropic_request import pack_provider_data
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
@@ -80,6 +81,7 @@ class Answer:
         match event.get("type"):
             case "message_start":
                 self._end(object_in(event.get("message"), "the message"))
+                self._usage.pop("output_tokens", None)  # so far: only the end knows them all
             case "content_block_start":
                 fields = object_in(event.get("content_block"), "a block")
                 block = self._blocks[_index(event)] = _Block(fields)
@@ -124,8 +126,8 @@ class Answer:
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         """Take the counts of *holder*: later ones are totals, and replace those before."""
-        if holder.get("usage") is not None:
-            usage = object_in(holder["usage"], "the usage")
+        usage = holder.get("usage")
+        if isinstance(usage, dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
 
@@ -239,17 +241,14 @@ def _raise_reported(payload: Mapping[str, Any]) -> None:
 def _usage(usage: Mapping[str, Any]) -> Usage:
     """Return the usage with all input counted as input: the API counts cached tokens apart."""
     fresh, read, written = (
-        count_in(usage.get(name))
+        tokens_in(usage, name)
         for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
-    details = usage.get("output_tokens_details")
     return Usage(
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output_tokens=count_in(usage.get("output_tokens")),
+        output_tokens=tokens_in(usage, "output_tokens"),
         cached_input_tokens=read,
-        reasoning_tokens=count_in(details.get("thinking_tokens"))
-        if isinstance(details, dict)
-        else None,
+        reasoning_tokens=tokens_in(usage, "thinking_tokens", "output_tokens_details"),
     )
 
 
@@ -258,6 +257,6 @@ def _cache_write_tokens(usage: Mapping[str, Any]) -> int | None:
 
     That has a price of its own, which no list has.
     """
-    kinds = usage.get("cache_creation")
-    for_an_hour = kinds.get("ephemeral_1h_input_tokens") if isinstance(kinds, dict) else 0
-    return None if for_an_hour else count_in(usage.get("cache_creation_input_tokens")) or 0
+    if tokens_in(usage, "ephemeral_1h_input_tokens", "cache_creation"):
+        return None
+    return tokens_in(usage, "cache_creation_input_tokens") or 0

@@ -54,7 +54,8 @@ class ModelRequest:
     """All that a provider is given for one reply.
 
     `model` is None when the provider's own default is meant. `parameters` are the session's
-    (temperature, max_tokens, reasoning_effort, …) and are passed on as they are.
+    (temperature, max_tokens, reasoning_effort, …) and are passed on as they are. To be read and not
+    changed: the parts of its messages are kept for the next request.
     """
 
     model: str | None

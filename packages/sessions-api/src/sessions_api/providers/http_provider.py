@@ -74,8 +74,8 @@ class OverHttp(Configured):
             http_client=http_client(timeout=self._timeout_s, follow_redirects=False),
         )
 
-    def _translated(self) -> AbstractContextManager[None]:
-        return translated(self._package(), self.wire, self._endpoint)
+    def _translated(self, *, reading: bool = False) -> AbstractContextManager[None]:
+        return translated(self._package(), self.wire, self._endpoint, reading=reading)
 
 
 class HttpProvider(OverHttp):
@@ -102,7 +102,9 @@ class HttpProvider(OverHttp):
         answer = self._answer(body)
         client = self._connected()
         with self._translated():
-            answer.feed_whole(client.post(self._path, cast_to=bytes, body=body))
+            content = client.post(self._path, cast_to=bytes, body=body)
+        with self._translated(reading=True):
+            answer.feed_whole(content)
             return answer.reply(streamed=False)
 
     def stream(self, request: ModelRequest) -> Generator[Delta | ModelReply, None, None]:
@@ -132,13 +134,13 @@ class HttpProvider(OverHttp):
         with events:
             while True:
                 # Not around the yield: what a consumer throws in is not the service's failure.
-                with self._translated():
+                with self._translated(reading=True):
                     event = next(events, _END)
                     deltas = [] if event is _END else answer.feed_event(event)
                 if event is _END:
                     break
                 yield from deltas
-        with self._translated():
+        with self._translated(reading=True):
             reply = answer.reply(streamed=True)
         yield reply
 
@@ -164,7 +166,9 @@ class AsyncHttpProvider(OverHttp):
         answer = self._answer(body)
         client = self._connected()
         with self._translated():
-            answer.feed_whole(await client.post(self._path, cast_to=bytes, body=body))
+            content = await client.post(self._path, cast_to=bytes, body=body)
+        with self._translated(reading=True):
+            answer.feed_whole(content)
             return answer.reply(streamed=False)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply, None]:
@@ -197,14 +201,14 @@ class AsyncHttpProvider(OverHttp):
             )
         async with events:
             while True:
-                with self._translated():
+                with self._translated(reading=True):
                     event = await anext(events, _END)
                     deltas = [] if event is _END else answer.feed_event(event)
                 if event is _END:
                     break
                 for delta in deltas:
                     yield delta
-        with self._translated():
+        with self._translated(reading=True):
             reply = answer.reply(streamed=True)
         yield reply
 

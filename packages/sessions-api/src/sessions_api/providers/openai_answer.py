@@ -18,11 +18,11 @@ from sessions_api.providers.answer_reading import (
     AnswerCutShort,
     AnswerMalformed,
     FailureReported,
-    count_in,
     http_status,
     list_in,
     object_in,
     text_in,
+    tokens_in,
 )
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
 from sessions_api.providers.openai_request import pack_provider_data
@@ -89,7 +89,7 @@ class Answer:
     def _choice(self, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
         _raise_reported(payload)
         if payload.get("usage") is not None:
-            self._usage = _usage(object_in(payload["usage"], "the usage"))
+            self._usage = _usage(payload["usage"])
         for item in list_in(payload.get("choices"), "the choices"):
             choice = object_in(item, "a choice")
             if choice.get("index") in (None, 0):
@@ -189,21 +189,17 @@ def _raise_reported(payload: Mapping[str, Any]) -> None:
         raise FailureReported(error_status(error))
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    def tokens(name: str, details: str | None = None) -> int | None:
-        holder = usage if details is None else usage.get(details)
-        return count_in(holder.get(name)) if isinstance(holder, dict) else None
-
-    read, written = tokens("prompt_tokens"), tokens("completion_tokens")
-    reasoned = tokens("reasoning_tokens", "completion_tokens_details")
+def _usage(usage: object) -> Usage:
+    read, written = tokens_in(usage, "prompt_tokens"), tokens_in(usage, "completion_tokens")
+    reasoned = tokens_in(usage, "reasoning_tokens", "completion_tokens_details")
     if reasoned and written is not None:
         # Some services count reasoning apart from the answer, and only their total shows it.
-        apart = tokens("total_tokens") == (read or 0) + written + reasoned
+        apart = tokens_in(usage, "total_tokens") == (read or 0) + written + reasoned
         written += reasoned if apart else 0
     return Usage(
         input_tokens=read,
         output_tokens=written,
-        cached_input_tokens=tokens("cached_tokens", "prompt_tokens_details"),
+        cached_input_tokens=tokens_in(usage, "cached_tokens", "prompt_tokens_details"),
         reasoning_tokens=reasoned,
     )
 

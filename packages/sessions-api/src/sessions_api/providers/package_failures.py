@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from http import HTTPStatus
-from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
 from sessions_api.providers.addresses import host_of
-from sessions_api.providers.answer_reading import AnswerCutShort, AnswerMalformed, FailureReported
+from sessions_api.providers.answer_reading import AnswerCutShort, FailureReported
 from sessions_api.providers.http_failures import (
     by_status,
     connection_lost,
@@ -35,16 +34,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def translated(package: Any, wire: WireFormat, endpoint: str) -> Iterator[None]:
+def translated(
+    package: Any, wire: WireFormat, endpoint: str, *, reading: bool = False
+) -> Iterator[None]:
     """Raise what *package* raises inside the block as `ProviderError`.
 
-    The original is its `__context__`, for debuggers, and in no traceback. Exceptions that are
-    neither the package's nor its transport's pass through as they are.
+    While *reading* an answer every ValueError is the answer's, whoever parses it: JSON may be cut
+    off, nested too deeply, have a number of thousands of digits. The original is the `__context__`,
+    for debuggers, and in no traceback. Exceptions that are neither the package's nor its
+    transport's pass through as they are.
     """
     try:
         yield
     except Exception as error:
-        failure = _failure(error, package, wire, host_of(endpoint))
+        host = host_of(endpoint)
+        failure = _failure(error, package, wire, host)
+        if failure is None and reading and isinstance(error, ValueError | RecursionError):
+            failure = malformed(host, wanted=wire.wanted, api=wire.api)
         if failure is None:
             raise
         raise failure from None
@@ -62,12 +68,7 @@ def _failure(error: Exception, package: Any, wire: WireFormat, host: str) -> Pro
             return connection_lost(host)
         case FailureReported():
             return reported(error.status, host)
-        case (
-            package.APIResponseValidationError()
-            | AnswerMalformed()
-            | JSONDecodeError()
-            | UnicodeDecodeError()
-        ):
+        case package.APIResponseValidationError():
             return malformed(host, wanted=wire.wanted, api=wire.api)
         case package.APIError():  # an error event, as the other package has it
             return reported(wire.error_status(error.body), host)

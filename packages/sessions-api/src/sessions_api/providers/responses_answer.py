@@ -23,6 +23,7 @@ from sessions_api.providers.answer_reading import (
     list_in,
     object_in,
     text_in,
+    tokens_in,
 )
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
 from sessions_api.providers.responses_request import pack_provider_data, said_in
@@ -191,15 +192,9 @@ def _finish_reason(response: Mapping[str, Any], calls: tuple[ToolCall, ...]) -> 
 
 
 def _usage(usage: object) -> Usage:
-    fields = object_in({} if usage is None else usage, "the usage")
-
-    def tokens(name: str, details: str | None = None) -> int | None:
-        holder = fields if details is None else fields.get(details)
-        return count_in(holder.get(name)) if isinstance(holder, dict) else None
-
     return Usage(
-        input_tokens=tokens("input_tokens"),
-        output_tokens=tokens("output_tokens"),
-        cached_input_tokens=tokens("cached_tokens", "input_tokens_details"),
-        reasoning_tokens=tokens("reasoning_tokens", "output_tokens_details"),
+        input_tokens=tokens_in(usage, "input_tokens"),
+        output_tokens=tokens_in(usage, "output_tokens"),
+        cached_input_tokens=tokens_in(usage, "cached_tokens", "input_tokens_details"),
+        reasoning_tokens=tokens_in(usage, "reasoning_tokens", "output_tokens_details"),
     )

@@ -116,9 +116,12 @@ def _split(
 def selected(select: Select, given: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
     """Return what *select* chooses of *given*; SelectionInvalid unless that can be sent."""
     try:
-        chosen: tuple[Any, ...] = tuple(select(given))
+        answer: Any = select(given)
+        chosen: tuple[Any, ...] | None = tuple(answer) if isinstance(answer, Iterable) else None
     except Exception as error:
         raise SelectionInvalid(f"it raised {type(error).__name__}") from error
+    if chosen is None:
+        raise SelectionInvalid(f"it returned {type(answer).__name__}, and no exchanges")
     if chosen is given:  # all of them, as `exchanges[-100:]` is of fewer; nothing is walked through
         return given
     last = -1

@@ -26,8 +26,6 @@ class RunPlan:
     provider: str
     endpoint: str | None
     model: str | None
-    system_prompt: str | None = None
-    parameters: Mapping[str, object] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     create: NewSession | None = None
     changes: Mapping[str, object] = field(default_factory=dict)

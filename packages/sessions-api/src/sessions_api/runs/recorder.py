@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from run_journal import Uninterrupted
@@ -107,9 +108,7 @@ class RunRecorder:
         self._machine = RunMachine(
             ModelRequest(
                 model=plan.model,
-                system_prompt=plan.system_prompt,
                 tools=tuple(tool.spec for tool in plan.tools.values()),
-                parameters=dict(plan.parameters),
             )
         )
         self._messages: list[Message] = []
@@ -299,6 +298,12 @@ class RunRecorder:
         self._story.started(run, created=plan.create is not None)
         self._state.tell_recovered()
         session = self._sessions.used(plan.session_id)
+        # What is stored is sent: the store has repaired what no encoding could carry.
+        self._machine.request = replace(
+            self._machine.request,
+            system_prompt=session.system_prompt,
+            parameters=dict(session.parameters),
+        )
         own = session.model_config.get("cost")
         rates = rates_of(own)
         if own is None or rates is not None:  # what its owner pays is not what a list says

@@ -67,8 +67,15 @@ def _with_summaries(
     The range may begin with a failed run, which is not among *messages*; one of which nothing is
     left has no stand-in either. Of stand-ins whose ranges overlap the latest one counts. One that
     covers a message of the *undone* counts only if that was undone before it was made: otherwise
-    its text has what was taken back.
+    its text has what was taken back. One whose range lies across a call and its result, which a
+    store's `summarize` refuses and a saved or imported history may have, does not count either:
+    what is left of the pair would be answered by somebody else's result.
     """
+    originals = [message for message in messages if message.kind == "original"]
+    pairs = [
+        (originals[call].seq, originals[result].seq)
+        for (call, _), result in answers_of(originals).items()
+    ]
     chosen: list[tuple[int, int, Message]] = []
     for message in reversed(messages):
         if message.kind != "original" and message.covers is not None:
@@ -77,15 +84,13 @@ def _with_summaries(
                 first <= seq <= last and (after is None or after >= message.seq)
                 for seq, after in undone
             )
-            if not says_too_much and not any(
-                first <= end and start <= last for start, end, _ in chosen
-            ):
-                chosen.append((first, last, message))
+            overlaps = any(first <= end and start <= last for start, end, _ in chosen)
+            if says_too_much or overlaps or _cuts(pairs, message.seq, first, last):
+                continue
+            chosen.append((first, last, message))
     kept: list[Message] = []
     placed: set[int] = set()
-    for message in messages:
-        if message.kind != "original":
-            continue
+    for message in originals:
         covering = (one for first, last, one in chosen if first <= message.seq <= last)
         stand_in = next(covering, None)
         if stand_in is None:
@@ -94,6 +99,14 @@ def _with_summaries(
             placed.add(stand_in.seq)
             kept.append(stand_in)
     return kept
+
+
+def _cuts(pairs: Iterable[tuple[int, int]], made_at: int, first: int, last: int) -> bool:
+    """Say whether the range leaves a call or its result, both older than *made_at*, without it."""
+    return any(
+        result < made_at and (call < first <= result or call <= last < result)
+        for call, result in pairs
+    )
 
 
 def to_model(message: Message) -> ModelMessage:
@@ -116,9 +129,23 @@ def paired(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
     Idempotent: a legal history comes back as it is.
     """
     kept = list(messages)
-    answers: dict[tuple[int, int], ModelMessage] = {}
-    unanswered: list[tuple[int, int, str]] = []  # (position of the message, index, call id)
+    answers = answers_of(kept)
+    legal: list[ModelMessage] = []
     for position, message in enumerate(kept):
+        if message.role == "tool":
+            continue
+        legal.append(message)
+        for index, call in enumerate(message.tool_calls or ()):
+            answer = answers.get((position, index))
+            legal.append(missing_result(call) if answer is None else kept[answer])
+    return tuple(legal)
+
+
+def answers_of(messages: Iterable[ModelMessage | Message]) -> dict[tuple[int, int], int]:
+    """Return where the result of each call that has one is: (position, index) to position."""
+    answers: dict[tuple[int, int], int] = {}
+    unanswered: list[tuple[int, int, str]] = []  # (position of the message, index, call id)
+    for position, message in enumerate(messages):
         if message.role != "tool":
             for index, call in enumerate(message.tool_calls or ()):
                 unanswered.append((position, index, call.id))
@@ -128,17 +155,8 @@ def paired(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
                 # Of the nearest message the first such call: results come in call order.
                 answered = min(fitting, key=lambda one: (-one[0], one[1]))
                 unanswered.remove(answered)
-                answers[answered[:2]] = message
-    legal: list[ModelMessage] = []
-    for position, message in enumerate(kept):
-        if message.role == "tool":
-            continue
-        legal.append(message)
-        legal += [
-            answers.get((position, index)) or missing_result(call)
-            for index, call in enumerate(message.tool_calls or ())
-        ]
-    return tuple(legal)
+                answers[answered[:2]] = position
+    return answers
 
 
 def missing_result(call: ToolCall) -> ModelMessage:
@@ -146,3 +164,8 @@ def missing_result(call: ToolCall) -> ModelMessage:
     return ModelMessage(
         role="tool", content=MISSING_RESULT, tool_call_id=call.id, name=call.name or None
     )
+
+
+def is_made_up(message: ModelMessage) -> bool:
+    """Say whether *message* is such a result: its text is the mark, for the model and for us."""
+    return message.role == "tool" and message.content == MISSING_RESULT

@@ -16,7 +16,7 @@ from sessions_api.errors import ProviderError
 from sessions_api.providers.base import Delta, ModelReply, ReasoningDelta, TextDelta
 from state_store import ToolCall, Usage
 
-MAX_COUNT = 2**53  # whole in every JSON reader; the sum of a run's requests fits its column
+MAX_COUNT = 2**30  # of one request; those of a run stay within what an import takes for one
 _HINT = (
     "A provider returns a ModelReply from reply(); its stream() yields TextDelta and ReasoningDelta"
     " and, last and once, the ModelReply."
@@ -79,13 +79,7 @@ class Answer:
                     raise self._bad(f"the {field} of a ToolCall is {_type(value)} and no text")
         if not isinstance(reply.usage, Usage):
             raise self._bad(f"the usage of its ModelReply is {_type(reply.usage)} and no Usage")
-        written = reply.cache_write_tokens
-        return replace(
-            reply,
-            tool_calls=tuple(reply.tool_calls),
-            usage=_counts(reply.usage),
-            cache_write_tokens=written if _is_count(written) else None,
-        )
+        return replace(reply, tool_calls=tuple(reply.tool_calls), usage=_counts(reply.usage))
 
     def _for_async_agent(self, what: str) -> ProviderError:
         return self._bad(f"{what}: it is asynchronous", hint="Use it with AsyncAgent.")

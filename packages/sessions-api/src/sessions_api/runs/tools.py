@@ -10,8 +10,10 @@ Must not: run anything; `working` does. pydantic is imported when the first sche
 from __future__ import annotations
 
 import inspect
+import json
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import getitem
 from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from sessions_api.errors import ToolDefinitionInvalid
@@ -61,16 +63,18 @@ class Tool:
         # Fields have names of their own: "json", "copy" or "_x" are good parameters and bad fields.
         # Each is given its name by itself: types inside would take a generator of aliases over.
         fields: dict[str, Any] = {}
-        for parameter in self._offered():
+        for field, parameter in self._offered.items():
             name = parameter.name
             hint = Any if parameter.annotation is parameter.empty else parameter.annotation
             default = ... if parameter.default is parameter.empty else parameter.default
-            told = Annotated[hint, Field(alias=name, validation_alias=name)]
-            fields[f"argument_{len(fields)}"] = (told, default)
+            own_name = Field(alias=name)
+            named = getitem(Annotated, (hint, own_name))  # the default may be a `Field` as well
+            fields[field] = (named, default)
         return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
 
-    def _offered(self) -> Iterable[inspect.Parameter]:
-        """Return what a model may say, hints resolved; ToolDefinitionInvalid where it could not."""
+    @cached_property
+    def _offered(self) -> Mapping[str, inspect.Parameter]:
+        """What a model may say, by field; ToolDefinitionInvalid for what it could not."""
         try:
             signature = inspect.signature(self.function, eval_str=True)
         except (ValueError, TypeError) as error:  # of some built-in functions nobody knows it
@@ -90,7 +94,8 @@ class Tool:
                     f"The tool {self.name} takes any keyword (**{name}), so it has no schema.",
                     hint="Name the parameters that it takes.",
                 )
-        return [one for name, one in signature.parameters.items() if name not in bound]
+        offered = [one for name, one in signature.parameters.items() if name not in bound]
+        return {f"argument_{number}": one for number, one in enumerate(offered)}
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -110,6 +115,13 @@ class Tool:
                 hint="Use types that JSON can carry, and names that the function's module knows.",
             ) from error
         schema.pop("title", None)
+        try:
+            json.dumps([self.description, schema], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ToolDefinitionInvalid(
+                f"The description of the tool {self.name} is not valid Unicode.",
+                hint="Look for half a surrogate pair in its docstring, defaults and hints.",
+            ) from None
         return ToolSpec(name=self.name, description=self.description, parameters=schema)
 
     def parse(self, arguments: str) -> dict[str, Any]:
@@ -124,8 +136,7 @@ class Tool:
                 for one in error.errors(include_url=False, include_input=False)
             )
             raise ToolArgumentsInvalid(f"invalid arguments for {self.name}: {found}") from None
-        fields = type(parsed).model_fields
-        return {field.alias: getattr(parsed, name) for name, field in fields.items()}
+        return {one.name: getattr(parsed, field) for field, one in self._offered.items()}
 
 
 @overload

@@ -45,7 +45,8 @@ def in_daemon_thread(function: Callable[[], T], *, name: str) -> Future[T]:
         try:
             value = context.run(function)
         except StopIteration as error:  # no awaiting task could take it, and would wait for ever
-            future.set_exception(RuntimeError(f"{name} raised {error!r}"))
+            # Without its value, whose repr could raise, so that the wait would have no end either.
+            future.set_exception(RuntimeError(f"{name} raised {type(error).__name__}"))
         except BaseException as error:  # noqa: BLE001 - whatever it was belongs to the waiter
             future.set_exception(error)
         else:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from state_store import Session
-
 if TYPE_CHECKING:
     from sessions_api.sessions import Sessions
-    from state_store import Run, SessionSummary
+    from state_store import Run, Session, SessionSummary
 
     Known = TypeVar("Known", Session, SessionSummary)
 
@@ -33,6 +31,8 @@ def shown_session(session: Known, sessions: Sessions) -> Known:
     runs = sessions.runs(session.id).items
     if any(run.status == "pending" and not run.stale for run in runs):
         return session
+    from state_store import Session  # noqa: PLC0415 - not for --help
+
     if isinstance(session, Session):
         # What the dead process used is not known, so the total is a lower bound.
         session = replace(session, usage_complete=False)

@@ -1,45 +1,37 @@
-"""Stored text on its way to a terminal: no power over it, one line where one is meant, cut to fit.
+"""Text on a terminal: cut to fit, in aligned columns, in colours; and whether there is one.
 
-Owns what may be printed of text that others wrote. Invariant: of all control characters only
-newline and tab pass; the others, and those that turn the direction of writing, become visible
-escapes. The stored text and every JSON output stay exact.
-
-Widths are columns of a terminal, not characters: an emoji or an ideograph takes two (Unicode
-Standard Annex 11).
+What makes stored text harmless lies in `safe_text` and is passed on here. Widths are columns of a
+terminal, not characters: an emoji or an ideograph takes two (Unicode Standard Annex 11).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sessions_api.safe_text import MARK, one_line, safe
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_C0_AND_C1 = (*range(0x20), *range(0x7F, 0xA0))
-_LINES_AND_DIRECTIONS = (0x2028, 0x2029, *range(0x202A, 0x202F))
-_ISOLATES = range(0x2066, 0x206A)
-_POWERLESS = {
-    code: chr(code).encode("unicode_escape").decode("ascii")
-    for code in (*_C0_AND_C1, *_LINES_AND_DIRECTIONS, *_ISOLATES)
-    if chr(code) not in "\n\t"
-}
-MARK = "…"
+__all__ = [
+    "MARK",
+    "Ink",
+    "columns",
+    "cut",
+    "on_terminal",
+    "one_line",
+    "prints_on_terminal",
+    "safe",
+    "width",
+]
+
 _JOINER = "\u200d"
 _SKIN_COLOURS = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 _FLAG_LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
-
-
-def safe(text: str) -> str:
-    """Return *text* without power over a terminal; newline and tab stay."""
-    return text.replace("\r\n", "\n").translate(_POWERLESS)
-
-
-def one_line(text: str) -> str:
-    """Return *text*, safe, on one line, runs of white space as one space."""
-    return safe(" ".join(text.split()))
 
 
 def width(text: str) -> int:
@@ -142,3 +134,8 @@ def prints_on_terminal(stream: object) -> bool:
 def on_terminal() -> bool:
     """Whether a person can be asked: standard input and standard error are a terminal."""
     return prints_on_terminal(sys.stdin) and prints_on_terminal(sys.stderr)
+
+
+def has_cursor() -> bool:
+    """Whether the terminal takes orders to move its cursor; a dumb one prints them."""
+    return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}

@@ -1,8 +1,9 @@
 """Archives read back: lines become records, and whatever does not fit is refused.
 
 Owns the grammar of an archive: the order of its lines, what may stand on each, what refers to
-what. Invariant: a session is whole and just as it was written, by its counts and its digest, or
-`ImportInvalid` says on which line it is not; nothing is guessed or left out.
+what. Invariants: a session is just as it was written, by its counts and its digest, or
+`ImportInvalid` says on which line it is not; nothing is guessed or left out. Every record is one
+that the store takes, by the store's own rules. Only a session that says so may lack something.
 
 Fields of a message that nobody here knows are kept with it; on any other line they are refused,
 because there is no place to keep them.
@@ -22,12 +23,15 @@ from sessions_api.transfer.archive_shapes import END, EXECUTION, HEADER, MESSAGE
 from sessions_api.transfer.archive_writing import FORMAT, VERSION
 from sessions_api.transfer.shapes import Check, fields
 from sessions_api.transfer.strict_json import Unfit, exact_members, object_in
-from state_store import Message, Run, Session, ToolExecution, Usage
+from state_store import ImportInvalid as StoreImportInvalid
+from state_store import Message, Run, Session, ToolExecution, Usage, require_possible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sessions_api.errors import ImportInvalid
     from sessions_api.transfer.source_lines import SourceLines
+    from state_store import ImportRecord
 
 NOBODY = "00000000-0000-0000-0000-000000000000"  # who ran a run is a fact of another machine
 _USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
@@ -66,33 +70,43 @@ def read_header(lines: SourceLines) -> Header:
     return Header(session_count=values["session_count"], redacted=values["redacted"])
 
 
+def require(record: ImportRecord, found: Session | Run | ToolExecution | Message) -> None:
+    """Raise Unfit with the field that the store would refuse *found* for, if it would."""
+    try:
+        require_possible(record, 0, found)
+    except StoreImportInvalid as error:
+        raise Unfit(f"{error.field} cannot be kept") from None
+
+
 class SessionReader:
     """One session of an archive: first what stands before its messages, then these, then the end.
 
     `session`, `runs` and `executions` are there at once; `messages` yields the messages in order
-    and, when it is over, has checked the end, so that only then `digest` is one to rely on.
+    and, when it is over, has checked the end, so that only then `digest` and `is_complete` are
+    to be relied on.
     """
 
     def __init__(self, lines: SourceLines) -> None:
         self._lines = lines
         self._hash = hashlib.sha256()
-        self._links = Links()
+        self._links = Links(self._note_loss)
+        self._loss: ImportInvalid | None = None
         self.place = lines.place
         self.digest = ""
+        self.is_complete = False
         self.session = self._session()
         self.runs: tuple[Run, ...] = tuple(self._runs())
         self.executions: tuple[ToolExecution, ...] = tuple(self._executions())
 
     def messages(self) -> Iterator[Message]:
         """Yield the messages; ImportInvalid when they, or what must follow, do not fit."""
-        count = 0
         while (taken := self._take("message")) is not None:
             with self._lines.strict():
                 message = self._message(*taken)
                 self._links.message(message)
-            count += 1
+                require("message", message)
             yield message
-        self._end(count)
+        self._end()
 
     # --- one kind of line each ------------------------------------------------------------------
 
@@ -101,9 +115,12 @@ class SessionReader:
         if values is None:
             self._lines.next()
             raise self._lines.invalid("a session must begin here")
-        return Session(
+        session = Session(
             **values, message_count=0, total_tokens=0, cost=None, usage_complete=True, revision=1
         )
+        with self._lines.strict():
+            require("session", session)
+        return session
 
     def _runs(self) -> Iterator[Run]:
         while (values := self._read("run", RUN)) is not None:
@@ -118,6 +135,7 @@ class SessionReader:
             )
             with self._lines.strict():
                 self._links.run(run)
+                require("run", run)
             yield run
 
     def _executions(self) -> Iterator[ToolExecution]:
@@ -125,6 +143,7 @@ class SessionReader:
             execution = ToolExecution(**values, session_id=self.session.id)
             with self._lines.strict():
                 self._links.execution(execution)
+                require("execution", execution)
             yield execution
 
     def _message(self, found: dict[str, Any], line: bytes) -> Message:
@@ -139,7 +158,11 @@ class SessionReader:
         absent |= {"kind": "original", "repaired": False}
         return Message(**{**absent, **values}, id=0, session_id=self.session.id, imported_at=None)
 
-    def _end(self, message_count: int) -> None:
+    def _note_loss(self, what: str) -> None:
+        """Keep what is missing, with its line, until the end says whether that is known."""
+        self._loss = self._lines.invalid(what)
+
+    def _end(self) -> None:
         digest = self._hash.hexdigest()
         line = self._lines.next()
         if line is None:
@@ -152,9 +175,9 @@ class SessionReader:
             self._links.close()
         counted = {
             "session_id": self.session.id,
-            "run_count": len(self.runs),
-            "tool_execution_count": len(self.executions),
-            "message_count": message_count,
+            "run_count": self._links.run_count,
+            "tool_execution_count": self._links.execution_count,
+            "message_count": self._links.message_count,
         }
         for name, count in counted.items():
             if values[name] != count:
@@ -163,6 +186,9 @@ class SessionReader:
             raise self._lines.invalid(
                 "the lines of this session are not those that were written: the digest differs"
             )
+        self.is_complete = values["complete"]
+        if self.is_complete and self._loss is not None:
+            raise self._loss
         self.digest = digest
 
     # --- lines ------------------------------------------------------------------------------------

@@ -110,5 +110,6 @@ END: Shape = {
     "run_count": whole(),
     "tool_execution_count": whole(),
     "message_count": whole(),
+    "complete": flag,
     "sha256": text,
 }

@@ -1,8 +1,9 @@
 """Archives: sessions as lines that lose nothing and come back equal.
 
 A header, then for each session its line, its runs, its tool executions, its messages of every kind
-in order, and an end with counts and the SHA-256 of these lines. Invariants: the lines of a session
-depend on that session alone; an archive that was cut off anywhere shows it.
+in order, and an end with counts, the SHA-256 of these lines and whether the session is complete.
+Invariants: the lines of a session depend on that session alone; an archive that was cut off
+anywhere shows it; one of a damaged session says so, and is refused by no import for it.
 
 Source: `docs/formats.md`, "Archive".
 """
@@ -10,7 +11,7 @@ Source: `docs/formats.md`, "Archive".
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sessions_api.transfer.archive_lines import (
     execution_line,
@@ -19,12 +20,12 @@ from sessions_api.transfer.archive_lines import (
     run_line,
     session_line,
 )
+from sessions_api.transfer.archive_links import Links
 from state_store import to_text, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sessions_api.transfer.masking import Masking
     from sessions_api.transfer.moment import Moment
     from state_store import Clock
 
@@ -36,7 +37,7 @@ def archive_lines(
     moments: Iterable[Moment],
     *,
     count: int,
-    masking: Masking | None = None,
+    is_redacted: bool = False,
     clock: Clock = utc_now,
 ) -> Iterator[bytes]:
     """Yield an archive of so many sessions, in the order given."""
@@ -50,56 +51,50 @@ def archive_lines(
             "created_at": to_text(clock()),
             "created_by": f"sessions-api {__version__}",
             "session_count": count,
-            "redacted": masking is not None,
+            "redacted": is_redacted,
         }
     )
     for moment in moments:
-        yield from _ended(moment.snapshot.session.id, session_lines(moment, masking))
-
-
-def session_lines(moment: Moment, masking: Masking | None = None) -> Iterator[tuple[str, bytes]]:
-    """Yield type and line of everything about a session, without its end."""
-    snapshot = moment.snapshot
-    session, messages = snapshot.session, moment.messages()
-    runs: Iterable[Any] = snapshot.runs
-    executions: Iterable[Any] = snapshot.executions
-    if masking is not None:
-        masking = masking.knowing(moment)
-        session = masking.session(session)
-        runs = map(masking.run, runs)
-        executions = map(masking.execution, executions)
-        messages = map(masking.message, messages)
-    yield "session", session_line(session)
-    for run in runs:
-        yield "run", run_line(run)
-    for execution in executions:
-        yield "tool_execution", execution_line(execution)
-    for message in messages:
-        yield "message", message_line(message)
+        yield from _ended(moment)
 
 
 def digest_of(moment: Moment) -> str:
     """Return the SHA-256 that the session's end would have, as hexadecimal digits."""
     digest = hashlib.sha256()
-    for _, line in session_lines(moment):
+    for line in _lines(moment, Links()):
         digest.update(line)
     return digest.hexdigest()
 
 
-def _ended(session_id: str, lines: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+def _ended(moment: Moment) -> Iterator[bytes]:
+    links = Links()
     digest = hashlib.sha256()
-    counts = {"session": 0, "run": 0, "tool_execution": 0, "message": 0}
-    for kind, line in lines:
-        counts[kind] += 1
+    for line in _lines(moment, links):
         digest.update(line)
         yield line
     yield line_of(
         {
             "type": "end",
-            "session_id": session_id,
-            "run_count": counts["run"],
-            "tool_execution_count": counts["tool_execution"],
-            "message_count": counts["message"],
+            "session_id": moment.session.id,
+            "run_count": links.run_count,
+            "tool_execution_count": links.execution_count,
+            "message_count": links.message_count,
+            "complete": links.loss is None,
             "sha256": digest.hexdigest(),
         }
     )
+
+
+def _lines(moment: Moment, links: Links) -> Iterator[bytes]:
+    """Yield the lines of a session without its end, and tell *links* what they are of."""
+    yield session_line(moment.session)
+    for run in moment.runs:
+        links.run(run)
+        yield run_line(run)
+    for execution in moment.executions:
+        links.execution(execution)
+        yield execution_line(execution)
+    for message in moment.messages():
+        links.message(message)
+        yield message_line(message)
+    links.close()

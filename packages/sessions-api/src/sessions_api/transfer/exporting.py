@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from sessions_api.errors import ArgumentInvalid
-from sessions_api.transfer.moment import Moment
-from state_store import jsonl_lines
+from sessions_api.transfer.moment import StoredMoment
+from sessions_api.transfer.strict_json import Unfit
+from state_store import StoreDamaged, jsonl_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sessions_api.transfer.masking import Masking
+    from sessions_api.transfer.moment import Moment
     from state_store import SqliteStore
 
 ExportFormat = Literal["jsonl", "archive", "markdown", "html"]
@@ -41,19 +43,20 @@ def export_session(
     if format_name not in get_args(ExportFormat):
         raise ArgumentInvalid("format", wanted=f"one of {', '.join(get_args(ExportFormat))}")
     masking = _masking(secrets) if is_redacted(format_name, redact) else None
+    moment = _moment(store, session_id, masking)
     match format_name:
         case "archive":
-            return _archive((Moment(store, session_id),), 1, masking)
+            return _archive(store, (moment,), 1, is_redacted=masking is not None)
         case "markdown":
             from sessions_api.transfer.markdown import markdown_chunks  # noqa: PLC0415 - where used
 
-            return markdown_chunks(Moment(store, session_id), masking)
+            return markdown_chunks(moment)
         case "html":
             from sessions_api.transfer.html import html_chunks  # noqa: PLC0415 - where it is used
 
-            return html_chunks(Moment(store, session_id), masking)
+            return html_chunks(moment, is_masked=masking is not None)
         case _:
-            return _jsonl(Moment(store, session_id), masking)
+            return _jsonl(moment)
 
 
 def export_all(
@@ -67,23 +70,32 @@ def export_all(
     ]
     masking = _masking(secrets) if is_redacted("archive", redact) else None
     # Parents come before their forks: an import that gives one a new id tells the other.
-    moments = (Moment(store, session_id) for _, session_id in sorted(found))
-    return _archive(moments, len(found), masking)
+    moments = (_moment(store, session_id, masking) for _, session_id in sorted(found))
+    return _archive(store, moments, len(found), is_redacted=masking is not None)
 
 
-def _archive(moments: Iterable[Moment], count: int, masking: Masking | None) -> Iterator[bytes]:
+def _moment(store: SqliteStore, session_id: str, masking: Masking | None) -> Moment:
+    moment = StoredMoment(store, session_id)
+    if masking is None:
+        return moment
+    from sessions_api.transfer.masking import MaskedMoment  # noqa: PLC0415 - as `_masking`
+
+    return MaskedMoment(moment, masking)
+
+
+def _archive(
+    store: SqliteStore, moments: Iterable[Moment], count: int, *, is_redacted: bool
+) -> Iterator[bytes]:
     from sessions_api.transfer.archive_writing import archive_lines  # noqa: PLC0415 - where used
 
-    return archive_lines(moments, count=count, masking=masking)
+    try:
+        yield from archive_lines(moments, count=count, is_redacted=is_redacted)
+    except Unfit as unfit:  # what an import could not take must not look like an archive
+        raise StoreDamaged(store.path, f"of a record in it, {unfit}") from unfit
 
 
-def _jsonl(moment: Moment, masking: Masking | None) -> Iterator[bytes]:
-    snapshot = moment.snapshot
-    session, messages = snapshot.session, moment.originals()
-    if masking is not None:
-        masking = masking.knowing(moment)
-        session, messages = masking.session(session), map(masking.message, messages)
-    yield from jsonl_lines(session, messages, snapshot.executions)
+def _jsonl(moment: Moment) -> Iterator[bytes]:
+    yield from jsonl_lines(moment.session, moment.originals(), moment.executions)
 
 
 def _masking(secrets: Callable[[], Iterable[str]]) -> Masking:

@@ -19,7 +19,6 @@ from sessions_api.transfer.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessions_api.transfer.masking import Masking
     from sessions_api.transfer.moment import Moment
     from state_store import Message, Run
 
@@ -30,17 +29,9 @@ _MASKED = (
 _EXACT = "Nothing is masked: it may hold secrets."
 
 
-def html_chunks(moment: Moment, masking: Masking | None = None) -> Iterator[bytes]:
+def html_chunks(moment: Moment, *, is_masked: bool) -> Iterator[bytes]:
     """Yield the session as one page, UTF-8, message by message."""
-    snapshot = moment.snapshot
-    session, runs, executions = snapshot.session, snapshot.runs, snapshot.executions
-    messages = moment.messages()
-    if masking is not None:
-        masking = masking.knowing(moment)
-        session = masking.session(session)
-        runs = tuple(map(masking.run, runs))
-        executions = tuple(map(masking.execution, executions))
-        messages = map(masking.message, messages)
+    session = moment.session
     title = session.title or "Untitled session"
     yield _HEAD.format(
         title=escape(on_one_line(title)), policy=escape(POLICY), style=STYLE
@@ -53,7 +44,7 @@ def html_chunks(moment: Moment, masking: Masking | None = None) -> Iterator[byte
         yield f"<section>\n<h2>System prompt</h2>\n{prompt}</section>\n".encode()
     yield b"<h2>Conversation</h2>\n"
     open_run: str | None = None
-    for entry in outline.entries(messages, runs, executions):
+    for entry in outline.entries(moment.messages(), moment.runs, moment.executions):
         run = entry.run
         run_id = None if run is None else run.id
         if run_id != open_run:
@@ -65,7 +56,7 @@ def html_chunks(moment: Moment, masking: Masking | None = None) -> Iterator[byte
         yield "".join(_entry(entry, level=3 if run is None else 4)).encode()
     if open_run is not None:
         yield b"</section>\n"
-    note = _EXACT if masking is None else _MASKED
+    note = _MASKED if is_masked else _EXACT
     yield f"</main>\n<footer><p>{note}</p></footer>\n</body>\n</html>\n".encode()
 
 

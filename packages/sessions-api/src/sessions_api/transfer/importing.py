@@ -5,6 +5,9 @@ transaction, and what a crash leaves out comes with the next import of the same 
 what is there already is recognised and not made twice. Ids from outside are checked to be UUIDs,
 and one that is taken by another session gives way to a new one.
 
+A session that lost something in a damaged database is imported as one: it carries the mark of a
+salvage, by which checks and people know that.
+
 A masked archive is refused: a model that reads a mask as data would use it as such.
 """
 
@@ -17,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 from sessions_api.transfer.archive_reading import SessionReader, is_header, read_header
 from sessions_api.transfer.archive_writing import digest_of
 from sessions_api.transfer.jsonl_reading import MessagesReader
-from sessions_api.transfer.moment import Moment
+from sessions_api.transfer.moment import StoredMoment
 from sessions_api.transfer.source_lines import source_lines
+from sessions_api.transfer.strict_json import Unfit
 from state_store import (
+    SALVAGED,
     Clock,
     IdSource,
     Imported,
@@ -72,10 +77,10 @@ class CheckedSource:
         self._entries = entries
         self._size = size
 
-    def import_into(self, store: SqliteStore, *, progress: Progress = silent) -> list[Imported]:
-        """Write the sessions, each in one transaction, and say what became of each."""
+    def import_into(self, store: SqliteStore, *, progress: Progress = silent) -> Iterator[Imported]:
+        """Write the sessions, each in one transaction, and yield what became of each after it."""
         writing = _Writing(store, self._lines, lambda done: progress("importing", done, self._size))
-        return [writing.imported(entry) for entry in self._entries]
+        yield from map(writing.imported, self._entries)
 
 
 @contextmanager
@@ -128,7 +133,7 @@ def _checked_archive(lines: SourceLines, tell: Callable[[int], None]) -> list[_E
         entries.append(
             _Entry(
                 place=reader.place,
-                session=reader.session,
+                session=reader.session if reader.is_complete else _marked(reader.session),
                 digest=reader.digest,
                 is_archived=True,
                 open=lambda: SessionReader(lines),
@@ -157,6 +162,10 @@ def _checked_messages(
             open=read,
         )
     ]
+
+
+def _marked(session: Session) -> Session:
+    return replace(session, metadata={**session.metadata, SALVAGED: True})
 
 
 class _Writing:
@@ -197,8 +206,8 @@ class _Writing:
     def _is_there(self, session_id: str, digest: str) -> bool:
         """Whether the session itself, from which the source was made, is here and unchanged."""
         try:
-            return digest_of(Moment(self._store, session_id)) == digest
-        except SessionNotFound:
+            return digest_of(StoredMoment(self._store, session_id)) == digest
+        except (SessionNotFound, Unfit):  # not there, or damaged beyond what can be written
             return False
 
     def _same(self, reader: Any, entry: _Entry) -> Iterator[Message]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessions_api.titles import title_of
 from sessions_api.transfer.archive_lines import extra_of
+from sessions_api.transfer.archive_reading import require
 from sessions_api.transfer.shapes import Check, Wanted, fields, json_objects, one_of, optional, text
 from sessions_api.transfer.strict_json import exact_members, object_in
 from state_store import Message, Session, ToolCall
@@ -102,7 +103,7 @@ class MessagesReader:
         if isinstance(content, tuple):
             parts, content = content, _text_of(content)
         absent: dict[str, Any] = dict.fromkeys(_MESSAGE.keys() - {"content"})
-        return Message(
+        message = Message(
             **{**absent, **values},
             id=0,
             session_id=self._session_id,
@@ -118,6 +119,8 @@ class MessagesReader:
             imported_at=None,
             extra=extra_of(one for one in exact if one[0] in unknown) if exact else None,
         )
+        require("message", message)
+        return message
 
 
 def _is_prompt(message: Message) -> bool:

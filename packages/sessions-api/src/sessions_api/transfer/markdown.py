@@ -19,31 +19,22 @@ from sessions_api.transfer.visible_text import on_one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sessions_api.transfer.masking import Masking
     from sessions_api.transfer.moment import Moment
     from state_store import Message
 
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in string.punctuation})
-_MARKS = re.compile("`+|~+")
+_MARKS = re.compile("`+")
 _SHORTEST_FENCE = 3
 
 
-def markdown_chunks(moment: Moment, masking: Masking | None = None) -> Iterator[bytes]:
+def markdown_chunks(moment: Moment) -> Iterator[bytes]:
     """Yield the session as Markdown, UTF-8, message by message."""
-    snapshot = moment.snapshot
-    session, runs, executions = snapshot.session, snapshot.runs, snapshot.executions
-    messages = moment.messages()
-    if masking is not None:
-        masking = masking.knowing(moment)
-        session = masking.session(session)
-        runs = tuple(map(masking.run, runs))
-        executions = tuple(map(masking.execution, executions))
-        messages = map(masking.message, messages)
+    session = moment.session
     yield f"# {inline(session.title or 'Untitled session')}\n\n".encode()
     yield _facts(outline.session_facts(session)).encode()
     if session.system_prompt:
         yield f"\n## System prompt\n\n{fenced(session.system_prompt)}".encode()
-    for entry in outline.entries(messages, runs, executions):
+    for entry in outline.entries(moment.messages(), moment.runs, moment.executions):
         yield "".join(_entry(entry)).encode()
 
 
@@ -53,7 +44,7 @@ def inline(text: str) -> str:
 
 
 def fenced(text: str, info: str = "text") -> str:
-    """Return *text* in a fence that nothing in it ends."""
+    """Return *text* in a fence that nothing in it ends: a longer row of the fence's own mark."""
     shown = visible(text)
     longest = max((len(row) for row in _MARKS.findall(shown)), default=0)
     fence = "`" * max(_SHORTEST_FENCE, longest + 1)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sessions_api.transfer.secrets_in_text import Masker
 from sessions_api.transfer.sensitive_names import is_sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
 
     from sessions_api.transfer.moment import Moment
@@ -44,7 +45,11 @@ class Masking:
         """Return one that also knows what stands under telling names in this session."""
         looking = Masker(self._masker.known)
         first = type(self)(masker=looking)
-        first.session(moment.snapshot.session)
+        first.session(moment.session)
+        for run in moment.runs:
+            first.run(run)
+        for execution in moment.executions:
+            first.execution(execution)
         for message in moment.messages():
             first.message(message)
         return type(self)(looking.known | looking.found)
@@ -107,3 +112,38 @@ class Masking:
             provider_data=mask.optional(message.provider_data),
             extra=mask.optional(message.extra),
         )
+
+
+class MaskedMoment:
+    """A moment in which every record is masked; the first look at it reads the whole session."""
+
+    def __init__(self, moment: Moment, masking: Masking) -> None:
+        self._moment = moment
+        self._given = masking
+
+    @cached_property
+    def _masking(self) -> Masking:
+        return self._given.knowing(self._moment)
+
+    @cached_property
+    def session(self) -> Session:
+        """The session, masked."""
+        return self._masking.session(self._moment.session)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Its runs, masked."""
+        return tuple(map(self._masking.run, self._moment.runs))
+
+    @cached_property
+    def executions(self) -> tuple[ToolExecution, ...]:
+        """What became of its tool calls, masked."""
+        return tuple(map(self._masking.execution, self._moment.executions))
+
+    def messages(self) -> Iterator[Message]:
+        """Yield every message, masked, in order of seq."""
+        return map(self._masking.message, self._moment.messages())
+
+    def originals(self) -> Iterator[Message]:
+        """Yield the originals but those that are undone, masked."""
+        return map(self._masking.message, self._moment.originals())

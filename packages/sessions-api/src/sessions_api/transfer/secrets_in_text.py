@@ -62,6 +62,9 @@ _FLAG = re.compile(
     r"(?<![\w-])(?:-u|--user)[ \t]{1,4}[^\s:]{1,64}:)([^\s\"'\[]{1,4096})",
     re.IGNORECASE,
 )
+_CODE_NAME = re.compile(r"[A-Za-z/]*(?:[_./][A-Za-z]+)+_?")
+_JSON_ESCAPE = re.compile(r"(?<!\\)\\+u00([2-7][0-9A-Fa-f])")
+_URL_ESCAPE = re.compile(r"%([2-7][0-9A-Fa-f])")
 _COOKIES = re.compile(
     r"((?:set-)?cookie[ \t]{0,4}:[ \t]{0,4})([^\s\[][^\r\n]{0,8191})", re.IGNORECASE
 )
@@ -156,6 +159,14 @@ class Masker:
             self.found.add(secret)
 
     def _plain(self, text: str, *, in_json: bool) -> str:
+        masked = self._searched(text, in_json=in_json)
+        spelled = _without_needless_escapes(masked)
+        if spelled == masked:
+            return masked
+        again = self._searched(spelled, in_json=in_json)
+        return masked if again == spelled else again
+
+    def _searched(self, text: str, *, in_json: bool) -> str:
         lowered = text.casefold()
         for form, pattern in self._forms:
             if form in lowered or form in text:
@@ -184,12 +195,14 @@ class Masker:
         value = match[2] or match[3]
         if value == MASK:
             return match[0]
-        self._remember(value)
+        if not _is_code(value):
+            self._remember(value)
         quote = match[0][-1]
         return f"{match[1]}{quote}{MASK}{quote}"
 
     def _masked_bare(self, match: re.Match[str]) -> str:
-        if not match[2].isalpha():  # a word alone, "required" say, is masked here but not elsewhere
+        # A word alone, "required" say, is masked here but not elsewhere.
+        if not (match[2].isalpha() or _is_code(match[2])):
             self._remember(match[2])
         return match[1] + MASK
 
@@ -200,6 +213,28 @@ def _every_member(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, value in pairs:
         found[f"{len(found)}#{name}" if name in found else name] = value
     return found
+
+
+def _without_needless_escapes(text: str) -> str:
+    """Return *text* with letters and digits themselves where JSON or an address has them escaped.
+
+    JSON amid other text is not looked at as JSON, and nobody has to write a letter as it is.
+    """
+    if "\\u00" in text:
+        text = _JSON_ESCAPE.sub(_character, text)
+    if "%" in text:
+        text = _URL_ESCAPE.sub(_character, text)
+    return text
+
+
+def _character(match: re.Match[str]) -> str:
+    character = chr(int(match[1], 16))
+    return character if character.isalnum() or character in "-_." else match[0]
+
+
+def _is_code(value: str) -> bool:
+    """Whether *value* is what code calls a secret, `self.api_key`, and stands in many places."""
+    return bool(_CODE_NAME.fullmatch(value)) and is_sensitive(value)
 
 
 def _masked_if_token(match: re.Match[str]) -> str:
