@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent
 WHEELS = ROOT / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
-TEST_TOOLS = ("pytest", "hypothesis", "pytest-timeout", "pytest-randomly", "pytest-xdist")
+TEST_TOOLS = ("pytest", "hypothesis", "pytest-timeout", "pytest-randomly", "pytest-xdist", "pyte")
 # Each package with what its wheel needs of this workspace, and the extras its tests use.
 CLOSURES = {
     "workspace-identity": (),
