@@ -77,6 +77,11 @@ class Screen(Terminal):
         """Read until all *texts* are on the screen."""
         self.until(lambda: all(one in self.text for one in texts), pressing=pressing)
 
+    def read_what_is_there(self) -> None:
+        """Read what was shown up to now; a terminal echoes a key while it is typed."""
+        while select.select([self._ours], [], [], 0)[0] and self._read(""):
+            pass
+
     def prompt(self) -> None:
         """Read until the cursor stands behind an empty prompt."""
         self.until(lambda: self.rows[self._screen.cursor.y] == ">" and self._screen.cursor.x == 2)

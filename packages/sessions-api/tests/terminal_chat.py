@@ -35,14 +35,15 @@ LONG = "".join(
 CODE = "```python\n" + "".join(f"line_{number} = {number}\n" for number in range(100)) + "```\n"
 WILD = (
     "A [link](http://example.org/a) \x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\ and "
-    "\x9b31mred\x1b[2J\x07 &#27;[31m <script>x</script>\n\n`\x1b[31m`\n\n```\n\x1b]0;title\x07\n```\n"
+    "\x9b31mred\x1b[2J\x07 &#27;[31m <script>x</script>\n\n`\x1b[31m`\n\n"
+    "```\n\x1b]0;title\x07\n```\n"
 )
 WORLD = "Wide 会話 and 👍 and é and שלום עולם end"
 PARTS = {"long": LONG, "code": CODE, "wild": WILD, "world": WORLD}
 
 
 class Obedient:
-    """A provider that answers by the last message; "wait" says something and then hangs."""
+    """A provider that answers by the last message; "wait" says something and waits for "go on"."""
 
     name = "obedient"
     endpoint = None
@@ -60,7 +61,10 @@ class Obedient:
         if request.messages[-1].content == "wait":
             yield TextDelta(text="The **first** part ")
             yield TextDelta(text="and no more")
-            time.sleep(60)
+            for _ in range(6000):
+                if Path("go on").exists():
+                    break
+                time.sleep(0.01)
         reply = self.reply(request)
         text = reply.content or ""
         for begin in range(0, len(text), 7):

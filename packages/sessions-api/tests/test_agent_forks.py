@@ -40,7 +40,7 @@ def work(number):
 def forked(name, call):
     sys.stdout.flush()
     if (pid := os.fork()) == 0:
-        signal.alarm(30)
+        signal.alarm(60)
         try:
             call()
         except BaseException as error:

@@ -1,17 +1,21 @@
-"""An answer's Markdown as lines: nothing left out, nothing with power, cut where it cannot change."""
+"""An answer's Markdown as lines: whole, without power, and settled where nothing can change it."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessions_api.chat.pasting import Pastes
 from sessions_api.chat.rendering import end_of, rendered, settled_length
 from sessions_api.chat.typed_lines import TypedLines
 from sessions_api.showing.terminal_text import safe, width
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 BLOCKS = st.sampled_from(
@@ -32,7 +36,7 @@ BLOCKS = st.sampled_from(
         "```\nopen\n",
     ]
 )
-ANSWERS = st.lists(st.tuples(BLOCKS, st.sampled_from(["", "\n", "\n\n"]))).map(
+ANSWERS = st.lists(st.tuples(BLOCKS, st.sampled_from(["", "\n", "\n\n"])), max_size=8).map(
     lambda parts: "".join(block + gap for block, gap in parts)
 )
 
@@ -58,6 +62,7 @@ def shown_in_pieces(pieces: list[str], columns: int) -> list[str]:
     return lines
 
 
+@settings(deadline=None)
 @given(ANSWERS, st.integers(1, 9))
 @example("1. a\n2. b\n\n1. goes on\n", 1)
 @example("- a\n\n  - b\n\n- c\n\nend\n", 1)
@@ -68,6 +73,7 @@ def test_an_answer_in_pieces_is_the_answer(answer: str, size: int) -> None:
     assert [line for line in plain(shown_in_pieces(pieces, 60)) if line] == whole
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80), st.integers(20, 100))
 def test_lines_have_no_power_and_fit(text: str, columns: int) -> None:
     """Whatever was said: colours are all that a line can do to a terminal."""
@@ -127,11 +133,9 @@ def test_a_paste_is_sent_as_it_was() -> None:
     assert pastes.whole(f"a{second}b{first}{first}") == f"a{first}\n{long}b{long}{long}"
 
 
-def test_typed_lines_survive_damage_and_stay_few(tmp_path: object) -> None:
+def test_typed_lines_survive_damage_and_stay_few(tmp_path: Path) -> None:
     """A torn line hides no other; an old file is cut; a long paste is not kept."""
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "chat-history.jsonl"
+    path = tmp_path / "chat-history.jsonl"
     typed = TypedLines(path)
     typed.add("first\nof two")
     with path.open("ab") as file:

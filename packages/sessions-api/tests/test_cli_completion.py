@@ -1,4 +1,4 @@
-"""Completion, in the shells themselves: what Tab puts on the line names the session that is meant."""
+"""Completion, in the shells themselves: what Tab puts on the line names the session meant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 import typer
@@ -26,6 +26,8 @@ from test_cli_store import made_by_the_first_schema
 from tinyagent_process import ON_ITS_TERMINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tinyagent_process import Call, Tinyagent
 
 TIMEOUT_S = 60
@@ -81,7 +83,7 @@ class LineEditor:
         self.shown, self._at_work = "", AT_WORK[shell]
 
     def type(self, line: str) -> None:
-        """Type a command line, \\t being Tab, and wait until it was carried out."""
+        r"""Type a command line, \t being Tab, and wait until it was carried out."""
         over = f"over-{len(self.shown)}"
         os.write(self._ours, f"{line}; echo {over[:4]}''{over[4:]}\n".encode())
         self._wait_for(over)
@@ -95,7 +97,7 @@ class LineEditor:
             if select.select([self._ours], [], [], 0.1)[0]:
                 self.shown += os.read(self._ours, 65536).decode("utf-8", "replace")
 
-    def __enter__(self) -> LineEditor:
+    def __enter__(self) -> Self:
         self._wait_for(self._at_work)
         return self
 
@@ -182,17 +184,15 @@ def test_what_names_no_single_session_is_not_offered(
 
 def test_every_parameter_that_takes_a_session_is_completed() -> None:
     """Whoever adds a command with a REF finds out here what else it needs."""
-    missing = []
 
-    def walk(command: Any, path: str) -> None:
+    def uncompleted(command: Any, path: str) -> Iterator[str]:
         for parameter in command.params:
             if "REF" in (parameter.metavar or "") and not parameter._custom_shell_complete:
-                missing.append(f"{path} {parameter.name}")
+                yield f"{path} {parameter.name}"
         for name, one in getattr(command, "commands", {}).items():
-            walk(one, f"{path} {name}")
+            yield from uncompleted(one, f"{path} {name}")
 
-    walk(typer.main.get_command(build()), "tinyagent")
-    assert missing == []
+    assert list(uncompleted(typer.main.get_command(build()), "tinyagent")) == []
     assert complete_sessions.__doc__
 
 

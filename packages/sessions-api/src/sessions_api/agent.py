@@ -6,13 +6,14 @@ Owns nothing but the driver's side of a run; what a run is lies in `runs`, what 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, Unpack
 from weakref import finalize
 
 from sessions_api.conversation import Conversation
-from sessions_api.runs.drive_sync import drive, leave
+from sessions_api.runs.drive_sync import StreamLeft, drive, leave
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 
 if TYPE_CHECKING:
@@ -31,10 +32,16 @@ class RunStream(Iterator[RunEvent]):
     Leaving the block early cancels the run and commits that before control returns. `result` is
     set once `RunFinished` was seen. RunFailed is raised by the iteration when the run fails.
     One that nobody leaves is cancelled when it is dropped, or when the program ends.
+
+    The run goes on while you read, in your thread, tools in their own. A tool's result is committed
+    when you ask for the next event, together with all that have come by then. So a tool that ended
+    while you did something else is still without its result, and is `unknown` if the process is
+    killed meanwhile. Where that counts read fast, or use `AsyncAgent`, which commits at once.
     """
 
     def __init__(self, recorder: RunRecorder, provider: Provider) -> None:
         self._recorder = recorder
+        self._turn = threading.RLock()
         self._events = drive(recorder, provider, streaming=True)
         # Called at exit, too, while there still is an interpreter to commit the end with: a
         # generator that is collected after that crashes Python 3.13.
@@ -42,15 +49,26 @@ class RunStream(Iterator[RunEvent]):
         self.result: RunResult | None = None
 
     def __next__(self) -> RunEvent:
-        event = next(self._events)
+        with self._turn:  # another thread may be closing it
+            event = next(self._events)
         if isinstance(event, RunFinished):
             self.result = event.result
         return event
 
     def close(self) -> None:
-        """Cancel the run if it has not ended; returns when that is committed."""
-        self._unheld.detach()
-        leave(self._events, self._recorder)
+        """Cancel the run if it has not ended; returns when that is committed.
+
+        From any thread. One that is inside the stream meanwhile gets RunFailed as soon as its
+        provider or tool comes back; for one that asks later it is at its end.
+        """
+        if not self._turn.acquire(blocking=False):
+            self._recorder.abort(StreamLeft())
+            return
+        try:
+            self._unheld.detach()
+            leave(self._events, self._recorder)
+        finally:
+            self._turn.release()
 
     def __enter__(self) -> Self:
         return self

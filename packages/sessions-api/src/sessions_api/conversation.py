@@ -103,7 +103,9 @@ class Conversation:
         attempt = attempt_at(self._state, run_id, allow_unsafe=allow_unsafe)
         session = self._state.store.get_session(attempt.run.session_id)
         text, parts = attempt.input_with(note)
-        return self._planned(session, text, parts=parts, retry_of=run_id)
+        return self._planned(
+            session, text, parts=parts, retry_of=run_id, allow_unsafe=allow_unsafe
+        )
 
     def _require_open(self) -> None:
         """Refuse when the agent is closed; write what an earlier run could not."""
@@ -119,6 +121,7 @@ class Conversation:
         *,
         parts: tuple[Mapping[str, Any], ...] | None = None,
         retry_of: str | None = None,
+        allow_unsafe: bool = False,
     ) -> tuple[RunRecorder, Provider]:
         provider = self._answering.provider_for(session)
         model = self._answering.model_for(session, provider)
@@ -131,6 +134,7 @@ class Conversation:
             text=text,
             parts=parts,
             retry_of=retry_of,
+            allow_unsafe=allow_unsafe,
             provider=provider.name,
             endpoint=endpoint_of(provider),
             model=model,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 
 from run_journal import ErrorType
-from sessions_api.errors import AgentClosed, ProviderError
+from sessions_api.errors import AgentClosed, ProviderError, RetryRefused
 from state_store import StateStoreError, StoreBusy, StoreFull, StoreInUse
 
 
@@ -22,7 +22,7 @@ def error_type_of(error: BaseException | None) -> str:
             return error.error_type if error.error_type in set(ErrorType) else "internal"
         case KeyboardInterrupt() | SystemExit() | GeneratorExit() | asyncio.CancelledError():
             return "cancelled"
-        case AgentClosed():
+        case AgentClosed() | RetryRefused():
             return "cancelled"
         case StoreFull():
             return "storage.full"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -32,15 +32,6 @@ def _refuse_state(path: Path) -> None:
         raise PermissionError(
             errno.EPERM, "it lies in the state home, whose files belong to tinyagent", str(path)
         )
-
-
-@contextmanager
-def _told_of(path: Path) -> Iterator[None]:
-    """Say of an error of the system which file it is about: the one that was asked for."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_private(path: Path, chunks: Iterable[bytes]) -> int:
@@ -61,20 +52,18 @@ def write_private(path: Path, chunks: Iterable[bytes]) -> int:
     byte_count = 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        with _told_of(path):
-            descriptor = os.open(building, flags, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(os.open(building, flags, 0o600), "wb") as file:
             for chunk in chunks:
-                with _told_of(path):
-                    byte_count += file.write(chunk)
-            with _told_of(path):
-                file.flush()
-                os.fsync(file.fileno())
-        with _told_of(path):
-            building.replace(path)
-    except BaseException:
+                byte_count += file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        building.replace(path)
+    except BaseException as error:
         with suppress(OSError):
             building.unlink(missing_ok=True)
+        is_of_it = isinstance(error, OSError) and error.filename in {None, str(building)}
+        if is_of_it and error.errno is not None:  # of the system, and not of who gives the chunks
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

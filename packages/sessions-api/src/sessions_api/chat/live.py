@@ -151,7 +151,7 @@ class _Painter(threading.Thread):
         while same < min(len(lines), len(self._shown)) and lines[same] == self._shown[same]:
             same += 1
         up = len(self._shown) - same
-        picture = f"\x1b[{up}A" if up else ""
+        picture = f"\r\x1b[{up}A" if up else "\r"
         picture += "".join(f"{line}{_CLEAR_LINE}\n" for line in settled[same:])
         picture += _NO_WRAP
         picture += "".join(f"{line}{_CLEAR_LINE}\n" for line in live[max(0, same - len(settled)) :])

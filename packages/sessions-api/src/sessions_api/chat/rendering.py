@@ -78,7 +78,7 @@ def rendered(text: str, columns_wide: int) -> list[str]:
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-    return parser.disable(["html_block", "html_inline", "reference", "entity", "image"])
+    return parser.disable(["reference", "entity", "image"])
 
 
 class _LeftHeading(Heading):

@@ -4,7 +4,8 @@ A generator, so that a caller sees events as they happen and leaving early is a 
 any other: it reaches the recorder, which commits it, before control returns. No logic of a run is
 decided here. Every commit is made in the caller's own thread: Ctrl-C in the middle of one leaves
 the store's lock with the traceback, and a thread that waited for it would wait for whoever keeps
-that.
+that. So results of tools that end while the caller is away are committed when it is back, all of
+them before the first is told.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sessions_api.runs.replies import Answer
 from sessions_api.runs.working import Call, endings, in_daemon_thread, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sessions_api.providers.base import ModelRequest, Provider
     from sessions_api.runs.recorder import RunRecorder
@@ -115,22 +116,38 @@ def _work(recorder: RunRecorder, effect: CallTools) -> Generator[RunEvent, None,
             future.add_done_callback(lambda done: returned.put(done.result()))
         began = time.monotonic()
         open_calls = {call.index: call for call in beginning}
-        while open_calls:
-            result = _next(returned, open_calls, began)
-            if open_calls.pop(result.index, None) is None:
-                continue  # it was late, and its time-out is committed
-            outward = recorder.advance(ToolReturned(result))
-            if recorder.ended:
-                break  # the result could not be committed
-            yield ToolFinished(
-                index=result.index, call=result.call, outcome=result.outcome, content=result.content
-            )
+        while open_calls and not recorder.ended:  # it is, if a result could not be committed
+            finished: list[ToolFinished] = []
+            for result in _come(returned, open_calls, began):
+                if open_calls.pop(result.index, None) is None:
+                    continue  # it was late, and its time-out is committed
+                outward = recorder.advance(ToolReturned(result))
+                if recorder.ended:
+                    break
+                finished.append(
+                    ToolFinished(
+                        index=result.index,
+                        call=result.call,
+                        outcome=result.outcome,
+                        content=result.content,
+                    )
+                )
+            yield from finished  # not before all are committed: who reads may take its time
     finally:
         try:
             stop(calls)
         finally:  # Ctrl-C again: nobody waits any longer
             recorder.let_go(endings(calls))
     return outward
+
+
+def _come(
+    returned: queue.SimpleQueue[ToolResult], open_calls: dict[int, Call], began: float
+) -> Iterator[ToolResult]:
+    """Wait for a result, and yield it and all that have come by then."""
+    yield _next(returned, open_calls, began)
+    while not returned.empty():
+        yield returned.get()
 
 
 def _next(

@@ -119,9 +119,9 @@ Effect = Begin | AskProvider | StartTools | CallTools | KeepResult | Complete | 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The run is pending; *messages* are the request's, the new input last."""
+    """The run is pending; *request* is the first one, the new input last."""
 
-    messages: tuple[ModelMessage, ...]
+    request: ModelRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class RunMachine:
 
     def _begun(self, event: Begun) -> tuple[Effect, ...]:
         """`AskProvider`, *asking*."""
-        self.request = replace(self.request, messages=event.messages)
+        self.request = event.request
         return self._ask()
 
     def _ask(self) -> tuple[Effect, ...]:

@@ -31,5 +31,6 @@ class RunPlan:
     changes: Mapping[str, object] = field(default_factory=dict)
     auto_title: str | None = None
     retry_of: str | None = None
+    allow_unsafe: bool = False
     parts: tuple[Mapping[str, Any], ...] | None = None
     max_request_bytes: int | None = None

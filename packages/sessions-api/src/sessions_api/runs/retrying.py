@@ -6,7 +6,8 @@ earlier one has done is done, whichever of them is retried. Invariant: the input
 exactly as it is stored; a note for the model is added to it, visibly, only when the caller gave
 one.
 
-Must not: begin the run, or change anything but a dead owner's pending run, which it recovers.
+Must not: begin the run (whoever does asks `require_safe` again: until then another process may try
+the same), or change anything but a dead owner's pending run, which it recovers.
 """
 
 from __future__ import annotations
@@ -68,12 +69,17 @@ def attempt_at(state: WorkspaceState, run_id: str, *, allow_unsafe: bool) -> Att
         raise RetryRefused(
             run_id=run.id, session_id=run.session_id, status=run.status, why=why, hint=hint
         )
-    started = () if allow_unsafe else _unsafe_tools(store, run)
-    if started:
+    if not allow_unsafe:
+        require_safe(store, run)
+    return Attempt(run, _input_of(store, run))
+
+
+def require_safe(store: SqliteStore, run: Run) -> None:
+    """Raise UnsafeRetry if an unsafe tool had started in *run* or in another try at its input."""
+    if started := _unsafe_tools(store, run):
         raise UnsafeRetry(
             run_id=run.id, session_id=run.session_id, status=run.status, executions=started
         )
-    return Attempt(run, _input_of(store, run))
 
 
 def _unsafe_tools(store: SqliteStore, run: Run) -> tuple[ToolExecution, ...]:
