@@ -362,7 +362,7 @@ ODD: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.timeout(20, method="thread")  # SQLite begins anew after a signal
+@pytest.mark.timeout(120, method="thread")  # SQLite begins anew after a signal
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_backup_is_listed_as_such_and_hurts_nobody(
     open_disk: OpenDisk, tend: Tend, path: Path, kind: str

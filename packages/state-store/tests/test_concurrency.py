@@ -116,7 +116,7 @@ def test_a_writer_gives_up_after_its_time_out(
     began = time.monotonic()
     with pytest.raises(StoreBusy) as busy:
         store.create_session()
-    assert 0.09 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.09
     assert (busy.value.path, busy.value.waited_ms) == (str(path), 100)
     holder.go_on()
     assert holder.wait() == 0
@@ -156,9 +156,9 @@ def test_ctrl_c_is_seen_at_once_while_waiting_for_the_lock(
     assert holder.line() == "holding"
     waiter = start_python(
         """
-store = open_store(busy_timeout_ms=60_000)
-say("waiting")
+store = open_store(busy_timeout_ms=3_600_000)
 try:
+    say("waiting")
     store.create_session()
 except KeyboardInterrupt:
     say("interrupted", store._database._connection.in_transaction, len(store.list().items))
@@ -168,10 +168,8 @@ say(store.create_session().status)
     )
     assert waiter.line() == "waiting"
     time.sleep(0.1)
-    began = time.monotonic()
     waiter.send_signal(signal.SIGINT)
-    assert waiter.line() == "interrupted False 0"
-    assert time.monotonic() - began < 1
+    assert waiter.line() == "interrupted False 0", "or it waits for an hour"
     holder.go_on()
     assert holder.wait() == 0
     waiter.go_on()

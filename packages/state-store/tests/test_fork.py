@@ -107,7 +107,7 @@ import warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is what is tested
 child = os.fork()
 if child == 0:
-    signal.alarm(5)
+    signal.alarm(60)
     try:
         store.list()
     except StoreForked:
@@ -134,7 +134,7 @@ warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is 
 store = asyncio.run(AsyncSqliteStore.open(path, workspace_id=workspace_id))
 child = os.fork()
 if child == 0:
-    signal.alarm(5)
+    signal.alarm(60)
     try:
         asyncio.run(store.list())
     except StoreForked:

@@ -199,7 +199,7 @@ def test_a_store_that_was_forgotten_unclosed_is_left(open_disk: OpenDisk, path: 
     assert not is_in_use(place)
 
 
-@pytest.mark.parametrize("waiting", ["tend().compact()", "open_store()"])
+@pytest.mark.parametrize("waiting", ["tend({}).compact()", "open_store({})"])
 def test_ctrl_c_ends_one_who_waits_and_leaves_no_lock(
     start_python: StartPython, place: Place, waiting: str
 ) -> None:
@@ -213,9 +213,9 @@ def test_ctrl_c_ends_one_who_waits_and_leaves_no_lock(
         place.path.write_bytes(b"something")
     waiter = start_python(
         f"""
-say("waiting")
 try:
-    {waiting}
+    say("waiting")
+    {waiting.format("busy_timeout_ms=3_600_000")}
 except KeyboardInterrupt:
     say("interrupted")
     sys.stdin.readline()
@@ -223,10 +223,8 @@ except KeyboardInterrupt:
     )
     assert waiter.line() == "waiting"
     time.sleep(0.1)
-    began = time.monotonic()
     waiter.send_signal(signal.SIGINT)
-    assert waiter.line() == "interrupted"
-    assert time.monotonic() - began < 2
+    assert waiter.line() == "interrupted", "or it waits for an hour"
     if presence is None:
         closed.__exit__(None, None, None)
     else:

@@ -333,7 +333,7 @@ class Histories(RuleBasedStateMachine):
         assert self.store.totals().total_tokens == total
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.timeout(3600)(Histories.TestCase)  # to find the least steps takes long
 TestHistories.settings = settings(
     max_examples=1000 if LONG else 40, stateful_step_count=30, deadline=None, print_blob=True
 )

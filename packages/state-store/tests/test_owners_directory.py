@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     RunPython = Callable[..., str]
     StartPython = Callable[..., subprocess.Popen[str]]
 
-pytestmark = pytest.mark.timeout(30)  # what hangs on a FIFO hangs for ever
+pytestmark = pytest.mark.timeout(120)  # what hangs on a FIFO hangs for ever
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ store.close()
         store.tool_executions(session_id),
     ]
     process.send_signal(signal.SIGCONT)
-    said, _ = process.communicate("\n", timeout=20)
+    said, _ = process.communicate("\n", timeout=100)
     assert said.splitlines() == [f"{name} failed" for name in sorted(WRITES_TO_A_RUN)]
     assert process.returncode == 0
     assert [

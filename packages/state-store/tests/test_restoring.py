@@ -255,7 +255,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path, Path], object], str]] = {
 }
 
 
-@pytest.mark.timeout(20, method="thread")  # SQLite begins anew after a signal
+@pytest.mark.timeout(120, method="thread")  # SQLite begins anew after a signal
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_a_backup_that_cannot_be_restored_changes_nothing(
     open_disk: OpenDisk, tend: Tend, path: Path, tmp_path: Path, kind: str

@@ -26,7 +26,7 @@ from state_store.sqlite.checking import check
 from state_store.sqlite.place import Place
 from state_store.sqlite.runs import NOBODY
 from state_store.sqlite.salvage import salvage
-from state_store.sqlite.salvage.mark import is_marked
+from state_store.sqlite.salvaged import is_marked
 from state_store.testing.clocks import SteppingClock
 from state_store.testing.damage import (
     PAGE_SIZE,

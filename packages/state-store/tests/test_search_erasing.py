@@ -245,13 +245,13 @@ def test_a_session_deleted_while_it_is_being_indexed_leaves_nothing(
     answers: list[bool] = []
 
     def read_and_delete(key: int) -> Any:
-        found = original(key)
+        found = list(original(key))
         if not answers:
             answers.append(other.delete(session_id).erased)
         return found
 
     monkeypatch.setattr(truth, "texts_after", read_and_delete)
-    store.prepare_search()
+    store.prepare_search(slice_ms=60_000)
     assert answers == [False], "the delete did not meet the indexing"
     assert look(), "nothing was indexed of it"
     assert count_of(store, MARKER) == 0

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from state_store import SessionState, SqliteStore, StoreForked, new_id
+from state_store import (
+    SessionState,
+    SqliteStore,
+    StoreClosed,
+    StoreDamaged,
+    StoreForked,
+    new_id,
+)
 from state_store.sqlite.beside import presence_of, search_of
 from state_store.sqlite.held import Held
 from state_store.sqlite.search import index as index_module
@@ -274,6 +281,67 @@ def test_damage_that_only_indexing_meets_is_repaired_by_indexing(
     assert ask_index(search_of(path), "SELECT count(*) FROM words_docsize") == 33
 
 
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("make", [replace_by_link, replace_by_fifo])
+def test_what_is_no_file_beside_the_index_is_thrown_away_with_it(
+    open_disk: OpenDisk, path: Path, make: Callable[[Path], None], end: str
+) -> None:
+    """Nothing is waited for, and nothing is written where a link leads."""
+    store = open_disk()
+    session_id = filled(store, 3)
+    filled(store)
+    prepared(store)
+    beside = search_of(path).with_name(search_of(path).name + end)
+    beside.touch()
+    make(beside)
+    assert count_of(store) == 33
+    assert prepared(store).delete(session_id).erased
+    assert not beside.is_symlink()
+    assert not beside.is_fifo()
+    target = beside.with_name("target")
+    assert not target.exists() or target.read_bytes() == b"somebody's"
+
+
+@pytest.mark.parametrize("parts", ["{", "5", "[5]", '"x"'])
+def test_a_damaged_message_is_the_damage_of_the_database_and_hinders_no_delete(
+    open_disk: OpenDisk, path: Path, parts: str
+) -> None:
+    """A search says so, and so does indexing; a close goes through."""
+    store = open_disk()
+    session_id = filled(store)
+    prepared(store)
+    damaged = filled(store, 1)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE messages SET parts = ? WHERE session_id = ?", (parts, damaged))
+    for attempt in (lambda: store.search("needle"), store.prepare_search):
+        with pytest.raises(StoreDamaged):
+            attempt()
+    store.close_session(session_id, spent=timedelta(0))
+    assert store.delete(damaged).erased
+    assert count_of(store) == 30
+
+
+def test_a_close_that_is_interrupted_while_it_indexes_closes(
+    open_disk: OpenDisk, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database and the claim on runs: nothing of them waits for the index."""
+    store = open_disk()
+    filled(store)
+    prepared(store)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._search, "settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.close()
+    with pytest.raises(StoreClosed):
+        store.list()
+    assert not path.with_name(f"{path.name}-wal").exists()
+    assert list(path.with_name("owners").iterdir()) == []
+
+
 def test_a_directory_in_its_place_is_left_alone(open_disk: OpenDisk, path: Path) -> None:
     """It cannot be thrown away; everything else goes on."""
     store = open_disk()
@@ -363,9 +431,9 @@ def test_a_full_disk_stops_the_index_and_nothing_else(
 
 
 def test_a_slice_ends_when_its_time_is_over(open_disk: OpenDisk, path: Path) -> None:
-    """By the clock that it is given, after a batch of bounded size; the next one goes on there."""
+    """By the clock that it is given, with the message that it is at; the next goes on there."""
     store = open_disk()
-    filled(store, 1000)
+    filled(store, 10)
     now = 0.0
 
     def timer() -> float:
@@ -377,8 +445,8 @@ def test_a_slice_ends_when_its_time_is_over(open_disk: OpenDisk, path: Path) -> 
     steps = []
     while not (state := store.prepare_search(slice_ms=250)).complete:
         steps.append(state.indexed_count)
-    assert steps == [300, 600, 900]
-    assert count_of(store) == 1000
+    assert steps == [3, 6, 9]
+    assert count_of(store) == 10
 
 
 def test_a_long_message_is_not_indexed_and_is_found(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from state_store import NewSession, SessionState, SqliteStore, new_id, to_text, utc_now
 from state_store.sqlite.beside import search_of
-from state_store.sqlite.search import searching, truth
+from state_store.sqlite.search import searching
 from state_store.sqlite.search.query import Query
 from state_store.sqlite.search.searching import Search
 from state_store.sqlite.search.snippet import MAX_LENGTH, snippet
@@ -121,8 +121,7 @@ def store(
     else:
         opened = SqliteStore.open(path, workspace_id=WORKSPACE_ID)
     if request.param == "partial":
-        # A row is all that is indexed at a time, and searching does not index.
-        monkeypatch.setattr(truth, "ROWS_A_BATCH", 1)
+        # A message is all that is indexed at a time, and searching does not index.
         monkeypatch.setattr(opened._search, "catch_up", lambda **_: None)
     with closing(opened):
         opened.state_of_index = request.param  # type: ignore[attr-defined]  # the test's word

@@ -34,7 +34,7 @@ def descriptor_count() -> int:
 
 def owned_threads() -> list[threading.Thread]:
     """Return the threads of stores that are alive, after a moment for those that are ending."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 60
     while True:
         found = [one for one in threading.enumerate() if one.name.startswith("state-store")]
         if not found or time.monotonic() > deadline:

@@ -79,7 +79,9 @@ from state_store.records import (
     Usage,
     View,
 )
+from state_store.sqlite.accepting import require_possible
 from state_store.sqlite.maintenance import Maintenance
+from state_store.sqlite.salvaged import as_salvaged
 from state_store.sqlite.store import SqliteStore
 from state_store.threads import OwnedThread, hop, iterate, settled
 from state_store.totals import ModelTotals, Totals, UsageTotals
@@ -173,11 +175,13 @@ __all__ = [
     "UsageTotals",
     "View",
     "WalUnsupported",
+    "as_salvaged",
     "hop",
     "in_call_order",
     "iterate",
     "jsonl_lines",
     "new_id",
+    "require_possible",
     "settled",
     "silent",
     "to_text",

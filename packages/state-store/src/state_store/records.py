@@ -285,14 +285,16 @@ class ToolExecution:
 class Snapshot:
     """Everything about a session but its messages, as of one commit.
 
-    `last_seq` is the seq of its last message then, 0 when it had none. Messages up to it never
-    change, so that reading them by pages later still gives the session as it was.
+    `last_seq` is the seq of its last message then, 0 when it had none. What messages up to it say
+    never changes, so that reading them by pages later still gives the session as it was, with the
+    `undone_at` and `undone_after` that *undone* has by seq: of the undone messages without a run.
     """
 
     session: Session
     runs: tuple[Run, ...]
     executions: tuple[ToolExecution, ...]
     last_seq: int
+    undone: Mapping[int, tuple[datetime | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

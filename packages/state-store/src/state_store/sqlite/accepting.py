@@ -9,11 +9,11 @@ Rules ask about one record at a time; what records say about one another is `imp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from state_store.clock import to_text
 from state_store.errors import ImportInvalid
 from state_store.export import require_unknown
 from state_store.records import (
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     Rule = Callable[[Any], bool]
 
 _LARGEST = 1 << 53
-_TOKENS_MAX = 1 << 40  # of a run: more than there can be, and their sums stay countable
+# Of a run: more than there can be, and their sums stay countable.
+_TOKENS_MAX = 1 << 40
+_COST_MAX = 1e15
 
 
 def _text(value: Any) -> bool:
@@ -53,7 +55,10 @@ def _words(value: Any) -> bool:
 
 
 def _time(value: Any) -> bool:
-    return isinstance(value, datetime) and value.utcoffset() is not None
+    try:
+        return isinstance(value, datetime) and to_text(value) != ""
+    except (ValueError, OverflowError):  # without a zone, or before the year 1 in UTC
+        return False
 
 
 def _count(value: Any) -> bool:
@@ -69,7 +74,7 @@ def _flag(value: Any) -> bool:
 
 
 def _price(value: Any) -> bool:
-    return type(value) in {int, float} and math.isfinite(value) and value >= 0
+    return type(value) in {int, float} and 0 <= value <= _COST_MAX
 
 
 def _one_of(names: Any) -> Rule:
@@ -235,6 +240,8 @@ def _contradicting(found: object) -> str | None:
     match found:
         case Message(run_id=str(), undone_at=datetime()):
             return "undone_at"  # its run says so
+        case Message(undone_at=None, undone_after=int()) | Run(undone_at=None, undone_after=int()):
+            return "undone_after"
         case Message(kind="original", covers=tuple()):
             return "covers"
         case Message(kind="summary" | "derived", run_id=str()):

@@ -20,7 +20,7 @@ from state_store.findings import Finding, Report
 from state_store.sqlite import beside, consistency, frozen, policy
 from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.faults import explain, translated
-from state_store.sqlite.salvage.mark import is_marked
+from state_store.sqlite.salvaged import is_marked
 from state_store.sqlite.telling import telling
 from state_store.sqlite.values import Table, is_json, tables_of
 

@@ -45,6 +45,7 @@ SELECT CAST(id AS BLOB), CAST(status AS BLOB), message_count, total_tokens, cost
 # Columns that came with a later schema, and what rows from before have there.
 _LATER = {"copied_from": "NULL", "inherited_tokens": "0", "inherited_cost": "NULL"}
 _HAS_COLUMN = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ?"
+# main.messages: of one session, too, the last message of a run is looked up by the index of runs.
 _RUNS = """
 SELECT CAST(r.session_id AS BLOB), CAST(r.id AS BLOB), CASE
     WHEN m.id IS NULL THEN 'its first message is missing'
@@ -54,7 +55,7 @@ SELECT CAST(r.session_id AS BLOB), CAST(r.id AS BLOB), CASE
 FROM runs r LEFT JOIN messages m ON m.session_id = r.session_id AND m.seq = r.first_seq
 WHERE m.id IS NULL OR m.run_id IS NOT r.id OR m.role <> 'user'
     OR (r.status = 'completed' AND 'assistant' IS NOT
-        (SELECT role FROM messages WHERE run_id = r.id ORDER BY seq DESC LIMIT 1))
+        (SELECT role FROM main.messages WHERE run_id = r.id ORDER BY seq DESC LIMIT 1))
 """
 _TURNED_CLOCKS = """
 SELECT CAST(session_id AS BLOB), CAST(id AS BLOB) FROM runs WHERE finished_at < started_at
@@ -102,9 +103,9 @@ GROUP BY session_id
 _RETURNED = "SELECT CAST(id AS BLOB) FROM sessions WHERE id IN (SELECT session_id FROM tombstones)"
 _CHILDREN = ("runs", "messages", "tool_executions")
 # Within a statement these names stand for the rows of one session, in place of the tables.
-_ONE = "WITH sessions AS NOT MATERIALIZED (SELECT * FROM main.sessions WHERE id = ?1)" + "".join(
-    f", {table} AS NOT MATERIALIZED (SELECT * FROM main.{table} WHERE session_id = ?1)"  # noqa: S608 - constants alone
-    for table in _CHILDREN
+_ROWS_OF_ONE = ", ".join(
+    f"{table} AS NOT MATERIALIZED (SELECT * FROM main.{table} WHERE {key} = ?1)"  # noqa: S608 - constants alone
+    for table, key in (("sessions", "id"), *((child, "session_id") for child in _CHILDREN))
 )
 _TOLERANCE = 1e-9  # sums of prices depend on their order in the last digits
 
@@ -127,7 +128,7 @@ class RowsOfOne:
         """Perform a statement; one with bindings of its own does not read rows of sessions."""
         if bindings is not None:
             return self.connection.execute(statements, bindings)
-        return self.connection.execute(_ONE + statements, (self.session_id,))
+        return self.connection.execute(f"WITH {_ROWS_OF_ONE} {statements}", (self.session_id,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from state_store.errors import StateStoreError, StoreBusy, StoreDamaged, StoreFull, StoreUnavailable
+from state_store.errors import (
+    StateStoreError,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+)
 from state_store.sqlite import access, filesystem
 from state_store.sqlite.beside import backups_of
 
@@ -69,6 +76,8 @@ def explain(
     """Return the error that *error* stands for; None for a programming error."""
     # Errors that apsw finds by itself carry no result code.
     code = getattr(error, "extendedresult", None)
+    if isinstance(error, apsw.ConnectionClosedError):
+        return StoreClosed()
     if isinstance(error, _DAMAGE) or code == apsw.SQLITE_IOERR_CORRUPTFS:
         return StoreDamaged(path, "SQLite found it corrupt", backup_path=newest_backup(path))
     if isinstance(error, apsw.FullError) or code == apsw.SQLITE_IOERR_SHMSIZE:

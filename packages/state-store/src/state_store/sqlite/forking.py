@@ -5,8 +5,9 @@ and the runs' `copied_from`, so that either can be deleted without harm to the o
 what is undone or under way stays behind, and messages are numbered 1, 2, 3 … again, with
 everything that points at them. What the copied runs used is inherited and counts in no total.
 
-A stand-in (a summary) is copied when all that it covers is, however late it was made, unless an
-undo has made it say too much.
+Where damage took messages, a run without any and a call whose message is gone stay behind. A
+stand-in (a summary) is copied when all that it covers is, however late it was made, unless an undo
+has made it say too much.
 """
 
 from __future__ import annotations
@@ -55,12 +56,15 @@ AND NOT EXISTS (
 """
 _COPIED = f"{_LIVE} UNION {_STAND_INS} ORDER BY 1"
 _PAGE = (
-    f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ? AND seq > ?"  # noqa: S608 - constants alone
+    f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"  # noqa: S608 - constants alone
     f" ORDER BY seq LIMIT {PAGE_SIZE}"
 )
 _RUNS = (
     f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? AND first_seq <= ?"  # noqa: S608 - the same
     " AND undone_at IS NULL AND status <> 'pending' ORDER BY first_seq"
+)
+_FIRST_LEFT = (
+    "SELECT min(seq) FROM messages WHERE run_id = ? AND +session_id = ? AND kind = 'original'"
 )
 _EXECUTIONS = (
     f"SELECT {EXECUTION_COLUMNS} FROM tool_executions"  # noqa: S608 - the same
@@ -117,21 +121,25 @@ class _Copy:
         self._at = at
         self._ids: dict[str, str] = {}
         self._numbers = Renumbering()
+        self._last = 0
         self.status = "idle"
         copied: Any = connection.execute(_COPIED, (parent_id, at)).fetchall()
         for (seq,) in copied:
             self._numbers.add(seq)
+            self._last = seq
 
     def runs(self, new_id: IdSource) -> None:
         """Copy the runs; their journals are the parent's."""
-        for row in self._rows(_RUNS, RUN_COLUMNS):
+        for row in self._rows(_RUNS, RUN_COLUMNS, self._at):
+            if (first_seq := self._first_seq(row)) is None:
+                continue
             self._ids[row["id"]] = new_id()
             self.status = "failed" if row["status"] == "failed" else "idle"
             row |= {
                 "copied_from": row["id"],
                 "id": self._ids[row["id"]],
                 "session_id": self._session_id,
-                "first_seq": self._numbers.exact(row["first_seq"]),
+                "first_seq": first_seq,
                 "retry_of": self._ids.get(row["retry_of"]),
                 "journal_seq": None,
                 "journal_chain": None,
@@ -139,10 +147,17 @@ class _Copy:
             }
             self._insert("runs", row)
 
+    def _first_seq(self, run: Row) -> int | None:
+        """Return where a copied run begins: behind its input, if damage took that."""
+        if (seq := self._numbers.exact(run["first_seq"])) is not None:
+            return seq
+        first_left = self._connection.execute(_FIRST_LEFT, (run["id"], self._parent_id)).get
+        return self._numbers.exact(first_left) if isinstance(first_left, int) else None
+
     def messages(self) -> None:
         """Copy the messages, a page at a time."""
         after = 0
-        while page := list(self._rows(_PAGE, MESSAGE_COLUMNS, after)):
+        while page := list(self._rows(_PAGE, MESSAGE_COLUMNS, after, self._last)):
             for row in page:
                 after = row["seq"]
                 if (seq := self._numbers.exact(after)) is not None:
@@ -162,21 +177,23 @@ class _Copy:
 
     def executions(self) -> None:
         """Copy what became of the calls."""
-        for row in self._rows(_EXECUTIONS, EXECUTION_COLUMNS):
-            if row["run_id"] in self._ids:
+        for row in self._rows(_EXECUTIONS, EXECUTION_COLUMNS, self._at):
+            call_seq = self._numbers.exact(row["call_seq"])
+            if row["run_id"] in self._ids and call_seq is not None:
                 result_seq = row["result_seq"]
                 row |= {
                     "run_id": self._ids[row["run_id"]],
                     "session_id": self._session_id,
-                    "call_seq": self._numbers.exact(row["call_seq"]),
+                    "call_seq": call_seq,
                     "result_seq": result_seq and self._numbers.exact(result_seq),
                 }
                 self._insert("tool_executions", row)
 
-    def _rows(self, statement: str, columns: str, limit: int | None = None) -> Iterator[Row]:
-        bindings = (self._parent_id, self._at if limit is None else limit)
+    def _rows(self, statement: str, columns: str, *bounds: int) -> Iterator[Row]:
+        """Yield the parent's rows within *bounds*, each by the names of its columns."""
         names = columns.split(", ")
-        for values in self._connection.execute(statement, bindings).fetchall():
+        rows = self._connection.execute(statement, (self._parent_id, *bounds)).fetchall()
+        for values in rows:
             yield dict(zip(names, values, strict=True))
 
     def _insert(self, table: str, row: Row) -> None:

@@ -6,6 +6,9 @@ points at them goes along. Messages are numbered 1, 2, 3 … in the order in whi
 that was numbered so keeps its number. Times are the source's; a missing one stays missing. What was
 under way there is interrupted, owners and journals stay behind, totals are counted from the rows.
 
+A session that carries the mark of a salvage keeps its numbers, gaps and all, and what lacks its
+like in it is taken as it is: a salvage leaves that behind, and it must not be lost once more.
+
 Takes the records one by one: what stays in memory is a number for each message and an id for each
 run. Must not: let the records be read from the store that takes them; that ends the transaction.
 """
@@ -23,7 +26,8 @@ from state_store.ids import is_canonical
 from state_store.records import Imported
 from state_store.sqlite import messages, runs, sessions
 from state_store.sqlite.accepting import require_possible
-from state_store.sqlite.renumbering import Renumbering
+from state_store.sqlite.renumbering import Renumbering, SameNumbers
+from state_store.sqlite.salvaged import is_salvaged
 from state_store.sqlite.states import settings_of, to_new
 from state_store.text import repair_optional, repair_text
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from state_store.records import ImportRecord, Message, Run, Session, ToolExecution
 
 T = TypeVar("T")
+_LARGEST = 1 << 53  # a number that every reader of JSON keeps
 _SAME = "SELECT id FROM sessions WHERE import_digest = ?"
 _TAKEN = """
 SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM tombstones WHERE session_id = ?1
@@ -57,8 +62,9 @@ _AT = (
     "SELECT role, run_id, CASE WHEN json_valid(tool_calls) THEN json_array_length(tool_calls) END"
     " FROM messages WHERE session_id = ? AND seq = ?"
 )
+# The plus keeps SQLite from reading the whole session for each run.
 _LAST_ROLE = (
-    "SELECT role FROM messages WHERE session_id = ? AND run_id = ? ORDER BY seq DESC LIMIT 1"
+    "SELECT role FROM messages WHERE +session_id = ? AND run_id = ? ORDER BY seq DESC LIMIT 1"
 )
 _WITHOUT_ITS_RUN = """
 SELECT min(seq) FROM messages WHERE session_id = ?1 AND run_id IS NOT NULL
@@ -79,6 +85,7 @@ def import_session(
     now: datetime,
 ) -> Imported:
     """Bring in *session* with its messages, runs and executions, in this order."""
+    digest = repair_text(digest)
     if isinstance(there := connection.execute(_SAME, (digest,)).get, str):
         found = sessions.get(connection, there)
         return Imported(session=found, outcome="already_there", source_id=session.id)
@@ -86,7 +93,8 @@ def import_session(
     is_free = is_canonical(session.id) and not connection.execute(_TAKEN, (session.id,)).get
     session_id = session.id if is_free else new_id()
     sessions.insert(connection, session_id, settings_of(session), session.created_at)
-    coming = _Import(connection, session_id, new_id=new_id, now=now)
+    has_losses = is_salvaged(session.metadata)
+    coming = _Import(connection, session_id, has_losses=has_losses, new_id=new_id, now=now)
     spoken, answered, called = records
     for number, message in enumerate(_undisturbed(connection, spoken), start=1):
         coming.message(number, message)
@@ -108,7 +116,7 @@ def import_session(
             to_text(session.updated_at),
             _text_of(session.archived_at),
             *_repaired_origin(session),
-            repair_text(digest),
+            digest,
             session_id,
         ),
     )
@@ -121,35 +129,54 @@ def import_session(
 
 
 def _undisturbed(connection: apsw.Connection, records: Iterable[T]) -> Iterator[T]:
+    """Yield *records*; RuntimeError when reading one, or their end, ended the transaction."""
     for record in records:
-        if not connection.in_transaction:
-            raise RuntimeError("records to import must not be read from the store that takes them")
+        _require_transaction(connection)
         yield record
+    _require_transaction(connection)
+
+
+def _require_transaction(connection: apsw.Connection) -> None:
+    if not connection.in_transaction:
+        raise RuntimeError("records to import must not be read from the store that takes them")
 
 
 class _Import:
     """The state of one import: the numbers that messages had, and the ids that runs have."""
 
     def __init__(
-        self, connection: apsw.Connection, session_id: str, *, new_id: IdSource, now: datetime
+        self,
+        connection: apsw.Connection,
+        session_id: str,
+        *,
+        has_losses: bool,
+        new_id: IdSource,
+        now: datetime,
     ) -> None:
         self._connection = connection
         self._session_id = session_id
         self._new_id = new_id
         self._now = now
-        self._numbers = Renumbering()
+        self._has_losses = has_losses
+        self._numbers = SameNumbers() if has_losses else Renumbering()
         self._ids: dict[str, str] = {}
         self._are_new = False
         self._retries: list[tuple[str, str]] = []
         self._current_run: str | None = None
         self._begun: set[str] = set()
+        self._last_seq = 0
+        self._answered: set[int | None] = set()  # the results that are of a call
 
     def message(self, number: int, message: Message) -> None:
         """Append *message*; its run comes later."""
         require_possible("message", number, message)
         run_id = message.run_id
-        if run_id is not None and run_id != self._current_run and run_id in self._begun:
+        is_apart = run_id is not None and run_id != self._current_run and run_id in self._begun
+        if is_apart and not self._has_losses:
             raise _invalid("message", number, "run_id")  # others lie between it and its run
+        if self._has_losses and not self._last_seq < message.seq < _LARGEST:
+            raise _invalid("message", number, "seq")
+        self._last_seq = message.seq
         if message.kind == "original":
             self._current_run = run_id
         if run_id is not None:
@@ -182,10 +209,10 @@ class _Import:
         if run.id in self._ids:
             raise _invalid("run", number, "id")
         seq = self._numbers.exact(run.first_seq)
-        if self._at(seq)[:2] != ("user", run.id):
+        if seq is None or not (self._has_losses or self._at(seq)[:2] == ("user", run.id)):
             raise _invalid("run", number, "first_seq")
         last = self._connection.execute(_LAST_ROLE, (self._session_id, run.id)).get
-        if run.status == "completed" and last != "assistant":
+        if run.status == "completed" and last != "assistant" and not self._has_losses:
             raise _invalid("run", number, "status")
         if not self._are_new and not self._is_free(run.id):
             self._rename_all()
@@ -210,7 +237,7 @@ class _Import:
             repair_optional(run.provider),
             repair_optional(run.model),
             _text_of(run.undone_at),
-            self._after(run.undone_after),
+            self._after(seq, run.undone_after),
             run.copied_from,
         )
         try:
@@ -225,15 +252,18 @@ class _Import:
             raise _invalid("execution", number, "run_id")
         call_seq = self._numbers.exact(execution.call_seq)
         role, run_id, call_count = self._at(call_seq)
-        if (role, run_id) != ("assistant", execution.run_id):
+        is_asked = (role, run_id) == ("assistant", execution.run_id) or self._has_losses
+        if call_seq is None or not is_asked:
             raise _invalid("execution", number, "call_seq")
-        if execution.call_index >= (call_count or 0):
+        if execution.call_index >= (call_count or 0) and not self._has_losses:
             raise _invalid("execution", number, "call_index")
         result_seq = None
         if execution.result_seq is not None:
             result_seq = self._numbers.exact(execution.result_seq)
-            if self._at(result_seq)[0] != "tool":
+            is_result = self._at(result_seq)[0] == "tool" and result_seq not in self._answered
+            if result_seq is None or not (is_result or self._has_losses):
                 raise _invalid("execution", number, "result_seq")
+            self._answered.add(result_seq)
         row = (
             self._ids[execution.run_id],
             self._session_id,
@@ -256,7 +286,7 @@ class _Import:
         """Lead what points at runs and messages to where they are now."""
         if self._are_new:
             self._connection.executemany(
-                "UPDATE messages SET run_id = ? WHERE session_id = ? AND run_id = ?",
+                "UPDATE messages SET run_id = ? WHERE +session_id = ? AND run_id = ?",
                 [(new, self._session_id, old) for old, new in self._ids.items()],
             )
         missing = self._connection.execute(_WITHOUT_ITS_RUN, (self._session_id,)).get
@@ -266,19 +296,20 @@ class _Import:
             "UPDATE runs SET retry_of = ? WHERE id = ?",
             [(self._ids.get(retried), self._ids[run_id]) for run_id, retried in self._retries],
         )
-        if not self._numbers.is_identity:
-            undone: Any = self._connection.execute(
-                "SELECT id, undone_after FROM messages WHERE session_id = ?"
-                " AND undone_after IS NOT NULL",
-                (self._session_id,),
-            ).fetchall()
-            self._connection.executemany(
-                "UPDATE messages SET undone_after = ? WHERE id = ?",
-                [(self._after(after), key) for key, after in undone],
-            )
+        undone: Any = self._connection.execute(
+            "SELECT seq, undone_after, id FROM messages WHERE session_id = ?"
+            " AND undone_at IS NOT NULL",
+            (self._session_id,),
+        ).fetchall()
+        self._connection.executemany(
+            "UPDATE messages SET undone_after = ? WHERE id = ?",
+            [(self._after(seq, after), key) for seq, after, key in undone],
+        )
 
-    def _after(self, old: int | None) -> int | None:
-        return None if old is None else self._numbers.last_to(old)
+    def _after(self, seq: int, old: int | None) -> int | None:
+        """Return up to where the session had got when *seq* was undone; None if that is unclear."""
+        new = None if old is None else self._numbers.last_to(old)
+        return None if new is None or new < seq else new
 
     def _at(self, seq: int | None) -> tuple[Any, Any, Any]:
         """Return role, run and count of calls of a message."""

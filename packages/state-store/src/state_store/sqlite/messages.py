@@ -14,7 +14,7 @@ from state_store.clock import to_text
 from state_store.cursor import check_limit, decode_cursor, encode_cursor, fetch_count
 from state_store.records import Message, NewMessage, Page, View
 from state_store.sqlite.faults import UnreadableValue
-from state_store.sqlite.rows import MESSAGE_COLUMNS, Row, storable, to_message
+from state_store.sqlite.rows import MESSAGE_COLUMNS, Row, instant, storable, to_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +50,21 @@ _HIDDEN = (
     " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1 AND undone_at IS NOT NULL)"
     " FROM sessions WHERE id = ?1"
 )
+_UNDONE = """
+SELECT seq, undone_at, undone_after FROM messages WHERE session_id = ? AND undone_at IS NOT NULL
+"""
 _LAST = (
     f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ?1{_FILTERS['original']}"  # noqa: S608 - constants alone
     " ORDER BY seq DESC LIMIT ?2"
 )
+
+
+def undone_alone(
+    connection: apsw.Connection, session_id: str
+) -> dict[int, tuple[datetime | None, int | None]]:
+    """Return since when each message that is undone by itself is, and after which seq, by seq."""
+    found = connection.execute(_UNDONE, (session_id,))
+    return {seq: (instant(at), after) for seq, at, after in found}
 
 
 def last_seq(connection: apsw.Connection, session_id: str) -> int:

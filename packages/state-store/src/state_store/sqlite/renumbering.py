@@ -10,6 +10,22 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 
+_LARGEST = 1 << 53
+
+
+class SameNumbers:
+    """The numbers as they were: of a session with losses, in which each gap says something."""
+
+    def add(self, old: int) -> int:
+        """Take the next message, which had the number *old* and keeps it."""
+        return old
+
+    def exact(self, old: int) -> int | None:
+        """Return the number, whether a message has it or has lost it; None if none can have it."""
+        return old if 0 < old < _LARGEST else None
+
+    first_from = last_to = exact
+
 
 class Renumbering:
     """The old numbers in their new order. Ask when all of them were added."""
@@ -17,13 +33,11 @@ class Renumbering:
     def __init__(self) -> None:
         self._old: list[int] = []
         self._is_increasing = True
-        self.is_identity = True
 
     def add(self, old: int) -> int:
         """Take the next message, which had the number *old*; return its new one."""
         self._is_increasing &= not self._old or old > self._old[-1]
         self._old.append(old)
-        self.is_identity &= old == len(self._old)
         return len(self._old)
 
     def exact(self, old: int) -> int | None:

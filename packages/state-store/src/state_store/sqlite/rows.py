@@ -94,7 +94,7 @@ def storable(message: NewMessage) -> StorableMessage:
     calls = None
     if message.tool_calls is not None:
         calls = text(to_json([call_object(call) for call in message.tool_calls]))
-    parts = None if message.parts is None else text(to_json(message.parts))
+    parts = None if message.parts is None else text(to_json(_objects(message.parts)))
     return StorableMessage(
         role=text(message.role) or "",
         content=text(message.content),
@@ -107,6 +107,13 @@ def storable(message: NewMessage) -> StorableMessage:
         extra=None if message.extra is None else text(require_unknown(message.extra)),
         repaired=repaired,
     )
+
+
+def _objects(parts: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    """Return *parts*; TypeError for one that is no object, which nobody could read again."""
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise TypeError("each part of a message has to be a mapping")
+    return parts
 
 
 def to_json(value: Any) -> str:

@@ -109,12 +109,14 @@ class SqliteStore(
 
         A search index that is there is brought on first, for a moment.
         """
-        self._settle_search()
-        try:
-            with contextlib.suppress(StateStoreError):  # what hinders a read must not hinder this
-                self._recovery.release()
-        finally:
-            self._database.close()
+        with contextlib.ExitStack() as last:  # each of these, whatever happens to the others
+            last.callback(self._database.close)
+            last.callback(self._release)
+            self._settle_search()
+
+    def _release(self) -> None:
+        with contextlib.suppress(StateStoreError):  # what hinders a read must not hinder a close
+            self._recovery.release()
 
     def __enter__(self) -> Self:
         return self

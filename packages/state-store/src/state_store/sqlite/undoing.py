@@ -33,14 +33,15 @@ WHERE m.session_id = ? AND m.kind = 'original' AND CASE
     ELSE m.seq = r.first_seq AND r.undone_at IS NULL END
 ORDER BY m.seq DESC
 """
-# Up to the run that was retried first, and down to all that retried one of these.
+# Up to the run that was retried first, and down to all that retried one of these. The plus keeps
+# SQLite from reading all runs of the session for each: a run is found by its id.
 _CHAIN = """
 WITH RECURSIVE
-    up (id) AS (SELECT ?1 UNION SELECT r.retry_of FROM runs r JOIN up ON r.id = up.id
-        WHERE r.retry_of IS NOT NULL AND r.session_id = ?2),
-    chain (id) AS (SELECT id FROM up UNION SELECT r.id FROM runs r JOIN chain
-        ON r.retry_of = chain.id WHERE r.session_id = ?2)
-SELECT r.id, r.first_seq FROM runs r JOIN chain ON chain.id = r.id WHERE r.session_id = ?2
+    up (id) AS (SELECT ?1 UNION SELECT r.retry_of FROM up JOIN runs r ON r.id = up.id
+        WHERE r.retry_of IS NOT NULL AND +r.session_id = ?2),
+    chain (id) AS (SELECT id FROM up UNION SELECT r.id FROM chain JOIN runs r
+        ON r.retry_of = chain.id WHERE +r.session_id = ?2)
+SELECT r.id, r.first_seq FROM chain JOIN runs r ON r.id = chain.id WHERE +r.session_id = ?2
 ORDER BY r.first_seq
 """
 _FOLLOWING = """
@@ -59,8 +60,8 @@ SELECT seq, NULL, undone_after FROM messages WHERE session_id = ?1 AND undone_at
 """
 # A stand-in that was made since covers the place, and says nothing of what would come back to it.
 _STANDS_IN = """
-SELECT 1 FROM messages WHERE session_id = ?1 AND seq > ?2 AND kind <> 'original'
-AND ?3 BETWEEN covers_first AND covers_last
+SELECT 1 FROM messages WHERE session_id = ?1 AND seq > ?3 AND kind <> 'original'
+AND ?2 BETWEEN covers_first AND covers_last
 """
 _SET_RUN = (
     "UPDATE runs SET undone_at = ?1, undone_after = ?2 WHERE id = ?3"
@@ -75,7 +76,7 @@ SELECT status FROM runs WHERE session_id = ? AND undone_at IS NULL ORDER BY firs
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Turn:
     """One typed input: the runs that answered it, or the message that has none.
 
@@ -113,12 +114,18 @@ def redo(connection: apsw.Connection, session_id: str, count: int, now: datetime
     """Bring back the first *count* turns that can be, or as many as there are."""
     newest: Any = connection.execute(_NEWEST, (session_id,)).get or 0
     undone: Any = connection.execute(_REDOABLE, (session_id, newest)).fetchall()
-    turns = {_turn_of(connection, session_id, seq, run_id): after for seq, run_id, after in undone}
+    turns: dict[tuple[int, str | None], Turn] = {}
+    coming: dict[Turn, list[tuple[int, int]]] = {}  # of an earlier attempt nothing may come back
+    for seq, run_id, after in undone:
+        if (seq, run_id) not in turns:
+            turn = _turn_of(connection, session_id, seq, run_id)
+            turns |= dict.fromkeys(turn.heads, turn)
+        coming.setdefault(turns[seq, run_id], []).append((seq, after))
     possible = sorted(
         (
             turn
-            for turn, after in turns.items()
-            if not _has_stand_in(connection, session_id, turn, after)
+            for turn, places in coming.items()
+            if not any(connection.execute(_STANDS_IN, (session_id, *one)).get for one in places)
         ),
         key=lambda turn: turn.place,
     )
@@ -164,13 +171,6 @@ def _without_a_run(
                 yield int(number)
             elif its_run_id is None or its_run_id != run_id:
                 return
-
-
-def _has_stand_in(connection: apsw.Connection, session_id: str, turn: Turn, after: int) -> bool:
-    """Say whether a stand-in made after the undo took the place of a turn."""
-    return any(
-        connection.execute(_STANDS_IN, (session_id, after, seq)).get for seq, _ in turn.heads
-    )
 
 
 def _settled(connection: apsw.Connection, session_id: str, now: datetime) -> Session:

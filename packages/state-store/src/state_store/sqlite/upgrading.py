@@ -23,7 +23,7 @@ import apsw
 
 from state_store.clock import to_text
 from state_store.errors import StateStoreError, StoreDamaged, StoreFull, UpgradeFailed
-from state_store.sqlite import backups, policy, unproven
+from state_store.sqlite import backups, frozen, policy, unproven
 from state_store.sqlite.beside import free_bytes, size_of, was_replaced_since
 from state_store.sqlite.connecting import connect, require_file
 from state_store.sqlite.creating import record_migration, remove_with_sidecars
@@ -138,7 +138,13 @@ def _prove(place: Place, planned: Upgrade, backup: Path) -> None:
 @contextmanager
 def _connection(place: Place, *, writing: bool = False) -> Iterator[tuple[apsw.Connection, int]]:
     rules = policy.UPGRADING if writing else policy.READING
-    connection, version = connect(place, rules=rules, writing=writing)
+    try:
+        connection, version = connect(place, rules=rules, writing=writing)
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if writing or (snapshot := frozen.take(place.path)) is None:
+            raise
+        connection, version = connect(place, rules=rules, name=frozen.uri_of(place.path))
+        frozen.require_unchanged(place.path, snapshot)
     with closing(connection):
         yield connection, version
 

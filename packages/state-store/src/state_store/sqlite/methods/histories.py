@@ -58,11 +58,13 @@ class HistoryMethods(StoreBasis):
             found = runs.page(connection, session_id, limit=None, cursor=None).items
             executions = runs.executions(connection, session_id)
             last_seq = messages.last_seq(connection, session_id)
+            undone = messages.undone_alone(connection, session_id)
         return Snapshot(
             session=session,
             runs=tuple(self._recovery.as_seen(run) for run in found),
             executions=executions,
             last_seq=last_seq,
+            undone=undone,
         )
 
     def export_messages(self, session_id: str) -> Iterator[bytes]:

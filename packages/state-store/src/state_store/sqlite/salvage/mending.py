@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from state_store.sqlite import consistency
 from state_store.sqlite.runs import NOBODY
-from state_store.sqlite.salvage.mark import marked
+from state_store.sqlite.salvaged import marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

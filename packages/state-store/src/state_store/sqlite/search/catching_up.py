@@ -1,8 +1,9 @@
 """Keeping the index in step with the database: what is new goes in, what was deleted goes out.
 
-Invariant: a call takes no longer than its slice and one batch of rows, and nobody is waited for
-who is indexing already. Every deletion is seen to at some time, whatever crashes: the index counts
-the tombstones that it has seen to, after the words are out of its bytes.
+Invariant: indexing ends with the message in which its share of the slice is over, at least one goes
+in, and nobody is waited for who is indexing already. Every deletion is seen to at some time,
+whatever crashes: the index counts the tombstones that it has seen to, after the words are out of
+its bytes.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ def add_new(index: Index, truth: Truth, *, last_id: int, slice_s: float, timer: 
         return
     with index.changing():
         indexed_to = index.progress.indexed_to  # another process may have had the lock meanwhile
-        while True:
-            texts, last = truth.texts_after(indexed_to)
-            if last is None:
-                indexed_to = max(indexed_to, last_id)  # the last ones were deleted
-                break
-            index.add(texts)
-            indexed_to = last
+        for key, text in truth.texts_after(indexed_to):
+            if text is not None:
+                index.add(key, text)
+            indexed_to = key
             if timer() >= end:
                 break
+        else:
+            indexed_to = max(indexed_to, last_id)  # the last ones were deleted
         index.note_indexed(indexed_to)
 
 

@@ -137,12 +137,13 @@ class IndexFile:
     @contextmanager
     def _opened(self, source: Source) -> Iterator[Index]:
         """Open the index of *source*. For one who holds the lock; raises `_Unusable` for others."""
-        try:
-            facts = self.path.lstat()
-        except FileNotFoundError:
-            raise _Unusable from None
-        if not stat.S_ISREG(facts.st_mode):
-            raise _Unusable  # SQLite would wait for whoever writes into a FIFO
+        if not self.is_there:
+            raise _Unusable
+        for one in self._files():
+            # SQLite would wait for whoever writes into a FIFO, and write where a link leads.
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(one.lstat().st_mode):
+                    raise _Unusable
         with closing(self._connect()) as connection:
             index = Index(connection, self.path, writing=self._writing)
             if not index.is_of(source):

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x74416749  # "tAgI"
 FORMAT = 1
-# In characters. Indexing a longer one could take longer than a slice may.
-LONG_MESSAGE_LENGTH = 1 << 20
+# In characters. Indexing a longer one could take much longer than a slice may: of Chinese, where
+# each character is a word, one of this length takes about two of them.
+LONG_MESSAGE_LENGTH = 1 << 18
 # "ascii" takes every character beyond ASCII for part of a word, and so splits at spaces alone.
 _SCHEMA = """
 CREATE TABLE source (
@@ -134,14 +135,13 @@ class Index:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Index messages, given by id and text, while `changing`."""
-        for key, text in texts:
-            if len(text) > LONG_MESSAGE_LENGTH:
-                self._connection.execute(_INSERT_LONG, (key,))
-            elif words := joined_words(text).split():
-                indexed = " ".join(word[:INDEXED_WORD_LENGTH] for word in words)
-                self._connection.execute(_INSERT, (key, indexed))
+    def add(self, key: int, text: str) -> None:
+        """Index the message with the id *key*, while `changing`."""
+        if len(text) > LONG_MESSAGE_LENGTH:
+            self._connection.execute(_INSERT_LONG, (key,))
+        elif words := joined_words(text).split():
+            indexed = " ".join(word[:INDEXED_WORD_LENGTH] for word in words)
+            self._connection.execute(_INSERT, (key, indexed))
 
     def note_indexed(self, indexed_to: int) -> None:
         """Note, while `changing`, that all messages up to *indexed_to* are in."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from state_store.sqlite.faults import UnreadableValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from state_store.sqlite.database import Database
 
+T = TypeVar("T")
 ROWS_A_READ = 500
-ROWS_A_BATCH = 100  # when each row is to be indexed as well
 LENGTH_A_READ = 1 << 19  # in characters
 BEYOND_ALL = 2**63 - 1  # a bound above every row id
 ABOVE_ALL_IDS = "g"  # a bound above every session id, which is hexadecimal
@@ -107,15 +107,15 @@ class Truth:
             ).fetchall()
         return {key for (key,) in rows if isinstance(key, int)}
 
-    def texts_after(self, key: int) -> tuple[list[tuple[int, str]], int | None]:
-        """Return the next messages after *key* with their texts, and the last id looked at.
+    def texts_after(self, key: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the ids of the messages after *key* with their texts, None for a stand-in.
 
-        None for that when there are no more. Undone ones are among them: they may come back.
+        Undone ones are among them: they may come back.
         """
         sql = "SELECT id, kind, content, parts FROM messages WHERE id > :id ORDER BY id"
-        rows = self._read(sql, {"id": key}, row_count=ROWS_A_BATCH)
-        texts = [(row[0], _text(*row[2:])) for row in rows if row[1] == "original"]
-        return texts, (rows[-1][0] if rows else None)
+        while found := self._read(sql, {"id": key}, _id_and_text):
+            yield from found
+            key = found[-1][0]
 
     def messages(self, scope: Scope, *, below: int, down_to: int) -> Iterator[Found]:
         """Yield the messages in *scope* with ids below *below*, newest first."""
@@ -127,15 +127,15 @@ class Truth:
             f" ORDER BY {'m.id' if scope.session_id is None else 'm.seq'} DESC"
         )
         asked = {"down_to": down_to, "session_id": scope.session_id}
-        while rows := self._read(sql, {**asked, "below": below}):
-            yield from (_message(row) for row in rows)
-            below = rows[-1][0]
+        while found := self._read(sql, {**asked, "below": below}, _message):
+            yield from found
+            below = found[-1].id or 0
 
     def messages_of(self, scope: Scope, ids: Sequence[int]) -> Iterator[Found]:
         """Yield those of the messages *ids* that are in *scope*, in the order of *ids*."""
         sql = f"{_MESSAGES}{_NOT_UNDONE}{_IN_ARCHIVED[scope.archived]} AND m.id = :id"
         for key in ids:
-            yield from (_message(row) for row in self._read(sql, {"id": key}))
+            yield from self._read(sql, {"id": key}, _message)
 
     def titles(self, scope: Scope, *, below: str | None) -> Iterator[Found]:
         """Yield titles in *scope* of sessions with an id below *below*, the highest id first."""
@@ -146,23 +146,32 @@ class Truth:
             " AND s.id < :below ORDER BY s.id DESC"
         )
         below = below or ABOVE_ALL_IDS
-        while rows := self._read(sql, {"below": below, "session_id": scope.session_id}):
-            yield from (_title(row) for row in rows)
-            below = rows[-1][0]
+        while found := self._read(sql, {"below": below, "session_id": scope.session_id}, _title):
+            yield from found
+            below = found[-1].session_id
 
     def _read(
-        self, sql: str, bindings: dict[str, Any], *, row_count: int = ROWS_A_READ
-    ) -> list[tuple[Any, ...]]:
-        """Return the first *row_count* rows, or fewer if they are long."""
-        taken: list[tuple[Any, ...]] = []
+        self,
+        sql: str,
+        bindings: dict[str, Any],
+        reading: Callable[[tuple[Any, ...]], T],
+    ) -> list[T]:
+        """Return what *reading* makes of the first rows; fewer of them if they are long."""
+        taken: list[T] = []
         size = 0
         with self._database.read() as connection:
             for row in connection.execute(sql, bindings):
-                taken.append(row)
+                taken.append(reading(row))  # in here an unreadable value is the database's damage
                 size += sum(len(value) for value in row if isinstance(value, str | bytes))
-                if len(taken) == row_count or size >= LENGTH_A_READ:
+                if len(taken) == ROWS_A_READ or size >= LENGTH_A_READ:
                     break
         return taken
+
+
+def _id_and_text(row: tuple[Any, ...]) -> tuple[int, str | None]:
+    """Return the id of a message, and its text if it is an original."""
+    key, kind, content, parts = row
+    return key, _text(content, parts) if kind == "original" else None
 
 
 def _message(row: tuple[Any, ...]) -> Found:
@@ -194,8 +203,9 @@ def _text(content: str | None, parts: str | None) -> str:
     texts = [content or ""]
     if parts is not None:
         try:
-            found = json.loads(parts)
-        except (ValueError, RecursionError) as error:
-            raise UnreadableValue from error
-        texts += [part["text"] for part in found if isinstance(part.get("text"), str)]
+            texts += [
+                text for part in json.loads(parts) if isinstance(text := part.get("text"), str)
+            ]
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise UnreadableValue from error  # no list of objects
     return "\n".join(texts)

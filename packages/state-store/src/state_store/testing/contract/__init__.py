@@ -2,6 +2,7 @@
 
 from state_store.testing.contract.basis import Contract, OpenStore
 from state_store.testing.contract.branches import BranchesContract
+from state_store.testing.contract.checking import CheckingContract
 from state_store.testing.contract.concurrency import ConcurrencyContract
 from state_store.testing.contract.crash import CrashContract
 from state_store.testing.contract.durability import DurableStoreContract
@@ -46,6 +47,7 @@ class SessionStoreContract(
     ImportingContract,
     ImportRefusalsContract,
     TotalsContract,
+    CheckingContract,
     SearchContract,
     LifecycleContract,
 ):

@@ -174,6 +174,20 @@ class ExportContract(Contract):
         assert found.executions == store.tool_executions(session_id)
         assert store.snapshot(store.create_session().id).last_seq == 0
 
+    def test_a_snapshot_says_which_messages_are_undone_by_themselves(
+        self, store: SessionStore
+    ) -> None:
+        """For reading the messages later as they were; of the others their run says so."""
+        session_id = session_with_turn(store)
+        store.undo(session_id)
+        assert store.snapshot(session_id).undone == {}
+        saved = SessionState(id=new_id(), messages=(user("a"), user("b")))
+        store.save(saved, timedelta())
+        store.undo(saved.id)
+        (message,) = [one for one in store.messages(saved.id, view="all").items if one.undone_at]
+        undone = {message.seq: (message.undone_at, message.undone_after)}
+        assert store.snapshot(saved.id).undone == undone
+
     def test_a_long_session_is_exported_to_the_last_line(self, store: SessionStore) -> None:
         """No line is lost where one page ends and the next begins."""
         lines = saved(store, *(user(str(number)) for number in range(LONG_COUNT)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 from state_store.testing.contract.importing import brought_in, source_run, whole
 
+# An instant that Python can hold where it is, and not in UTC.
+BEFORE_ALL = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+
 
 class ImportRefusalsContract(Contract):
     """An import that cannot be is refused with the first thing that is wrong with it."""
@@ -45,7 +48,9 @@ class ImportRefusalsContract(Contract):
             ("extra", '{"a":\n1}'),
             ("extra", '{"a": NaN}'),
             ("created_at", datetime(2026, 1, 1)),  # noqa: DTZ001 - that is the point
+            ("created_at", BEFORE_ALL),
             ("undone_after", -1),
+            ("undone_after", 2),
             ("run_id", "of no run"),
             ("repaired", 1),
         ],
@@ -76,6 +81,9 @@ class ImportRefusalsContract(Contract):
             ("usage", Usage(input_tokens=-1)),
             ("usage", Usage(input_tokens=1 << 60)),
             ("cost", float("inf")),
+            ("cost", 10**400),
+            ("started_at", BEFORE_ALL),
+            ("undone_after", 2),
             ("copied_from", "x"),
         ],
     )
@@ -97,12 +105,19 @@ class ImportRefusalsContract(Contract):
 
     @pytest.mark.parametrize(
         ("field", "value"),
-        [("run_id", "x"), ("call_seq", 1), ("call_index", 2), ("result_seq", 1), ("replay", "x")],
+        [
+            ("run_id", "x"),
+            ("call_seq", 1),
+            ("call_index", 2),
+            ("result_seq", 1),
+            ("result_seq", 4),
+            ("replay", "x"),
+        ],
     )
     def test_an_execution_that_points_nowhere_is_named(
         self, store: SessionStore, field: str, value: object
     ) -> None:
-        """Its run, its call and its result have to be there."""
+        """Its run, its call and its result have to be there, and the result is of no other call."""
         session_id = store.create_session().id
         with_a_tool(store, session_id)
         session, messages, runs, (one, other) = whole(store, session_id)
@@ -115,7 +130,13 @@ class ImportRefusalsContract(Contract):
 
     @pytest.mark.parametrize(
         ("field", "value"),
-        [("status", "odd"), ("title", 7), ("created_at", None), ("metadata", {"x": {1}})],
+        [
+            ("status", "odd"),
+            ("title", 7),
+            ("created_at", None),
+            ("created_at", BEFORE_ALL),
+            ("metadata", {"x": {1}}),
+        ],
     )
     def test_a_session_that_cannot_be_is_named(
         self, store: SessionStore, field: str, value: object
@@ -125,3 +146,14 @@ class ImportRefusalsContract(Contract):
         with pytest.raises(ImportInvalid) as refused:
             store.import_session(replace(source(), **changed), messages=(), digest="d")
         assert (refused.value.record, refused.value.field) == ("session", field)
+
+    @pytest.mark.parametrize("record", [None, "text", 7])
+    def test_what_is_no_record_ends_no_import_early(
+        self, store: SessionStore, record: object
+    ) -> None:
+        """Not even nothing at all."""
+        given: Any = (*source_messages(user()), record)
+        with pytest.raises(ImportInvalid) as refused:
+            store.import_session(source(), messages=given, digest="d")
+        assert (refused.value.number, refused.value.field) == (2, "type")
+        assert store.list().items == ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state_store.clock import new_id
+from state_store.errors import ImportInvalid, NothingToRedo
 from state_store.records import Imported, NewMessage, NewSession, Run
 from state_store.testing.contract.basis import Contract
 from state_store.testing.contract.branches import saying, with_a_tool
@@ -170,6 +171,9 @@ class ImportingContract(Contract):
         assert len(store.list().items) == 1
         store.delete(made.session.id)
         assert store.import_session(session, messages=(), digest="d").outcome == "renamed"
+        for outcome in ("renamed", "already_there"):
+            odd = store.import_session(session, messages=(), digest="\ud800")
+            assert odd.outcome == outcome
 
     @pytest.mark.parametrize("key", ["", "x", "ABCDEF01-89ab-7cde-8f01-234567890000", "\ud800"])
     def test_what_is_no_id_is_replaced(self, store: SessionStore, key: str) -> None:
@@ -316,3 +320,48 @@ class ImportingContract(Contract):
             if (cursor := page.next_cursor) is None:
                 break
         assert (len(seen), set(seen)) == (60, ids)
+
+    def test_a_salvaged_session_keeps_its_gaps_and_its_losses(self, store: SessionStore) -> None:
+        """What points at a message that is lost still says which one; others have to be whole."""
+        given = whole(store, rich(store))
+        session, messages, runs, executions = given
+        lost = {messages[0].seq, executions[0].call_seq, messages[-1].seq}
+        left = tuple(one for one in messages if one.seq not in lost)
+        with pytest.raises(ImportInvalid):
+            brought_in(store, (session, left, runs, executions))
+        marked = replace(session, metadata={**session.metadata, "salvaged": True})
+        made = brought_in(store, (marked, left, runs, executions)).session
+        found = whole(store, made.id)
+        assert [one.seq for one in found[1]] == [one.seq for one in left]
+        assert [one.covers for one in found[1]] == [one.covers for one in left]
+        assert [one.first_seq for one in found[2]] == [one.first_seq for one in runs]
+        assert [one.result_seq for one in found[3]] == [one.result_seq for one in executions]
+        turn(store, made.id, "goes on")
+        for changed in (
+            left[::-1],
+            (replace(left[0], seq=0), *left),
+            (replace(left[0], seq=1 << 53),),
+        ):
+            with pytest.raises(ImportInvalid) as refused:
+                brought_in(store, (marked, changed, (), ()), digest="other")
+            assert refused.value.field in {"seq", "run_id"}
+
+    @pytest.mark.parametrize(
+        ("seqs", "undone_after", "expected"),
+        [((1, 2), 9, 2), ((5, 8), 8, 2), ((5, 8), 4, None), ((1, 2), 0, None), ((7, 3), 7, None)],
+    )
+    def test_an_undone_turn_comes_back_only_while_nothing_new_was_said(
+        self, store: SessionStore, seqs: tuple[int, int], undone_after: int, expected: int | None
+    ) -> None:
+        """Whatever number the source gives for when that was; one that cannot be is unknown."""
+        first, second = (
+            replace(one, seq=seq)
+            for seq, one in zip(seqs, source_messages(user("a"), user("b")), strict=True)
+        )
+        undone = replace(second, undone_at=THEN, undone_after=undone_after)
+        made = store.import_session(source(), messages=(first, undone), digest="d").session
+        stored = store.messages(made.id, view="all").items[1]
+        assert (stored.undone_at, stored.undone_after) == (THEN, expected)
+        turn(store, made.id, "new")
+        with pytest.raises(NothingToRedo):
+            store.redo(made.id)

@@ -45,6 +45,7 @@ CALLS: dict[str, Callable[[SessionStore], Any]] = {
     "search": lambda store: store.search("x"),
     "prepare_search": lambda store: store.prepare_search(),
     "search_state": lambda store: store.search_state(),
+    "check_session": lambda store: store.check_session("x"),
     "unerased": lambda store: store.unerased(),
     "mark_erased": lambda store: store.mark_erased("x"),
     "totals": lambda store: store.totals(),

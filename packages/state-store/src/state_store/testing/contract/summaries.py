@@ -112,3 +112,15 @@ class SummariesContract(Contract):
         store.summarize(session_id, "two", through=4)
         with pytest.raises(LookupError):
             store.redo(session_id)
+
+    def test_what_a_stand_in_does_not_reach_comes_back_beside_it(self, store: SessionStore) -> None:
+        """Although an earlier attempt, undone for good, lies under it."""
+        session_id = store.create_session().id
+        first = turn(store, session_id, "one")
+        store.undo(session_id)
+        turn(store, session_id, "two")
+        retry(store, first, "one again")
+        store.undo(session_id)
+        store.summarize(session_id, "two", through=4)
+        store.redo(session_id)
+        assert contents(store, session_id) == ["two", "answer", "one again", "answer"]

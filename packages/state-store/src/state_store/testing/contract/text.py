@@ -170,6 +170,14 @@ class TextContract(Contract):
         assert returned.parts == ({"a": [1, 2.5, None], "b": {"c": []}},)
         assert returned.repaired is False
 
+    def test_a_part_that_is_no_object_is_refused(self, store: SessionStore) -> None:
+        """Nobody could read it again, and a check would call it damage."""
+        session_id = store.create_session().id
+        parts: Any = ({"type": "text", "text": "fine"}, 5)
+        with pytest.raises(TypeError, match="mapping"):
+            store.begin_run(session_id, NewMessage(role="user", parts=parts), run_id=new_id())
+        assert store.messages(session_id).items == ()
+
     @pytest.mark.parametrize(
         "value",
         [float("nan"), float("inf"), object(), {1, 2}],
