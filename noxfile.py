@@ -1,4 +1,7 @@
-"""Every check of the project, one session a kind; `uv run nox` runs them all.
+"""Every check of the project, one session a kind.
+
+`uv run nox` runs them on the oldest supported Python here, without the long suites; `.ci/run` then
+runs the package tests on the others, and the long suites.
 
 Package tests run in environments that hold the built wheel of that package, its own closure and
 the test tools, at the versions of the lock file, so that an import which only works because of a
@@ -51,6 +54,15 @@ def _works(version: str) -> bool:
 
 # What is not on this machine is left out, and what is there is never skipped.
 PYTHONS = [version for version in SUPPORTED if _works(version)]
+nox.options.sessions = [
+    "lint",
+    "types",
+    "layers",
+    "build",
+    *(f"tests-{version}" for version in PYTHONS[:1]),
+    "end_to_end",
+    "docs",
+]
 
 
 def _sync(session: nox.Session, *arguments: str) -> None:
@@ -85,7 +97,7 @@ def types(session: nox.Session) -> None:
     _sync(session, "--all-packages", "--all-extras", "--group", "types")
     for package in CLOSURES:
         session.run("mypy", f"packages/{package}/src", f"packages/{package}/tests")
-    session.run("mypy", "noxfile.py", "tests", "benchmarks")
+    session.run("mypy", "noxfile.py", "tests", "benchmarks", "docs/site")
 
 
 @nox.session
@@ -125,7 +137,7 @@ def tests(session: nox.Session, package: str) -> None:
     session.run("pytest", "-n", "2", f"packages/{package}/tests", *session.posargs)
 
 
-@nox.session(requires=["build"], default=False)
+@nox.session(requires=["build"])
 @nox.parametrize("package", list(CLOSURES))
 def crash(session: nox.Session, package: str) -> None:
     """Kill, crowd, starve and walk at length what the other sessions try with a sample.
@@ -149,7 +161,7 @@ def crash(session: nox.Session, package: str) -> None:
     )
 
 
-@nox.session(default=False)
+@nox.session
 def matrix(session: nox.Session) -> None:
     """Look for every invented secret at every entrance; `end_to_end` tries a sample."""
     _sync(session, "--all-extras", "--group", "test")
@@ -187,3 +199,11 @@ def docs(session: nox.Session) -> None:
     """Run the examples of README files and documents, and check their links."""
     _sync(session, "--all-extras", "--group", "test")
     session.run("pytest", "tests/test_docs.py", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documents as a site into build/site; a link or an anchor that fails, fails it."""
+    _sync(session, "--only-group", "site")
+    quiet = {"NO_MKDOCS_2_WARNING": "1"}  # the theme's news, at every build
+    session.run("mkdocs", "build", "--strict", *session.posargs, env=quiet)

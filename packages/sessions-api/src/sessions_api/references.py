@@ -9,12 +9,10 @@ shown, on one line or cut with a mark at the end.
 from __future__ import annotations
 
 import difflib
-import re
 from typing import TYPE_CHECKING
 
 from sessions_api.errors import ReferenceAmbiguous, ReferenceNotFound
 from sessions_api.safe_text import MARK, one_line
-from state_store import IdInvalid, RunNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 LATEST = "latest"
 SHORT_ID_DIGITS = 8
 _NEAR_CANDIDATES = 200
-_DIGITS = re.compile(r"[0-9a-f-]{4,36}")
 
 
 def resolve_session(store: SqliteStore, ref: str) -> SessionSummary:
@@ -50,31 +47,20 @@ def resolve_run(store: SqliteStore, ref: str) -> Run:
     """Return the one run that *ref* names: a whole id, its last digits (4 or more), or "latest".
 
     The latest is the last one of the session that was active last. ReferenceNotFound or
-    ReferenceAmbiguous otherwise. Unless the id is whole, the runs of all sessions are looked at.
+    ReferenceAmbiguous otherwise.
     """
     if ref == LATEST:
         runs = store.runs(resolve_session(store, ref).id).items
         if runs:
             return runs[-1]
         raise ReferenceNotFound(ref, kind="run", hint="The latest session has no run yet.")
-    try:
-        return store.get_run(ref)
-    except (RunNotFound, IdInvalid):
-        found = list(_runs_ending(store, ref)) if _DIGITS.fullmatch(ref) else []
+    found = store.find_runs(ref)
     if not found:
         raise ReferenceNotFound(ref, kind="run", hint="List a session's with: tinyagent runs REF")
     if len(found) > 1:
-        raise ReferenceAmbiguous(
-            ref, candidates=tuple((run.id, session.title) for session, run in found), kind="run"
-        )
-    return found[0][1]
-
-
-def _runs_ending(store: SqliteStore, digits: str) -> Iterator[tuple[SessionSummary, Run]]:
-    for session in _everything(store):
-        for run in store.runs(session.id).items:
-            if run.id.endswith(digits):
-                yield session, run
+        candidates = tuple((run.id, store.get_session(run.session_id).title) for run in found)
+        raise ReferenceAmbiguous(ref, candidates=candidates, kind="run")
+    return found[0]
 
 
 def _shown_as(store: SqliteStore, ref: str) -> tuple[SessionSummary, ...]:

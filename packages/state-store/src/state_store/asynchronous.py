@@ -80,6 +80,7 @@ class AsyncSqliteStore:
     finish_tool = hop(SqliteStore.finish_tool)
     complete_run = hop(SqliteStore.complete_run)
     fail_run = hop(SqliteStore.fail_run)
+    find_runs = hop(SqliteStore.find_runs)
     get_run = hop(SqliteStore.get_run)
     recover = hop(SqliteStore.recover)
     messages = hop(SqliteStore.messages)

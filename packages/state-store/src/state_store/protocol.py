@@ -239,6 +239,13 @@ class SessionStore(Protocol):
         without a result that is stored, cancelled for instance; all others become unknown.
         """
 
+    def find_runs(self, ref: str) -> tuple[Run, ...]:
+        """Return the runs that *ref* names, in the order of their ids, maybe none.
+
+        The run with this whole id; else all whose id ends with these digits (4 or more). Nothing
+        in *ref* is a pattern. Reads the ids of all runs, and no message.
+        """
+
     def get_run(self, run_id: str) -> Run:
         """Return the run as it is now, or raise RunNotFound."""
 

@@ -19,7 +19,7 @@ from state_store.errors import RunExists, RunNotFound, RunNotPending
 from state_store.ids import require_id
 from state_store.records import Message, Page, ReplayPolicy, Run, ToolExecution, ToolOutcome, Usage
 from state_store.sqlite.rows import EXECUTION_COLUMNS, RUN_COLUMNS, to_execution, to_run
-from state_store.text import repair_optional
+from state_store.text import repair_optional, repair_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 NOBODY = "00000000-0000-0000-0000-000000000000"  # the owner of a run that came without one
 _GET = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"  # noqa: S608 - constants alone
+# A scan of the index of ids: one of their last digits would be written with every run.
+_ENDING = (
+    f"SELECT {RUN_COLUMNS} FROM runs WHERE id IN"  # noqa: S608 - the same
+    " (SELECT id FROM runs WHERE length(?1) >= 4 AND substr(id, -length(?1)) = ?1)"
+    " ORDER BY id"
+)
 _PENDING = f"SELECT {RUN_COLUMNS} FROM runs WHERE status = 'pending'"  # noqa: S608 - the same
 _PENDING_OF = f"{_PENDING} AND session_id = ?"
 _PAGE = (
@@ -72,6 +78,15 @@ def get(connection: apsw.Connection, run_id: str) -> Run:
     if row is None:
         raise RunNotFound(run_id)
     return to_run(row)
+
+
+def find(connection: apsw.Connection, ref: str) -> tuple[Run, ...]:
+    """Return the run with this whole id, or those whose id ends with these digits."""
+    if not (text := repair_text(ref)):
+        return ()
+    rows = connection.execute(_GET, (text,)).fetchall()
+    rows = rows or connection.execute(_ENDING, (text,)).fetchall()
+    return tuple(to_run(row) for row in rows)
 
 
 def as_stale(run: Run) -> Run:

@@ -153,6 +153,12 @@ class RunMethods(StoreBasis):
         run, _ = self._end(run_id, ending, ())
         return run
 
+    def find_runs(self, ref: str) -> tuple[Run, ...]:
+        """Return the runs that *ref* names. See `SessionStore`."""
+        with self._database.read() as connection:
+            found = runs.find(connection, ref)
+        return tuple(self._recovery.as_seen(run) for run in found)
+
     def get_run(self, run_id: str) -> Run:
         """Return the run as it is now. See `SessionStore`."""
         with self._database.read() as connection:

@@ -61,6 +61,7 @@ CALLS: dict[str, Callable[[SessionStore], Any]] = {
     ),
     "complete_run": lambda store: store.complete_run("x", assistant(), usage=USAGE),
     "fail_run": lambda store: store.fail_run("x", "error", usage=USAGE),
+    "find_runs": lambda store: store.find_runs("x"),
     "get_run": lambda store: store.get_run("x"),
     "recover": lambda store: store.recover(),
     "messages": lambda store: store.messages("x"),

@@ -247,6 +247,20 @@ class SessionsContract(Contract):
             assert found("12345678") == found("5678") == [two, one]
             assert found("plan") == [two, one]
 
+    def test_runs_are_found_by_id_and_digits(self, store: SessionStore) -> None:
+        """In every session; fewer than four digits name nothing, and nothing is a pattern."""
+        one, two = f"{AN_ID[:-4]}1234", f"{AN_ID[:-5]}f1234"
+        for run_id in (two, one):
+            store.begin_run(store.create_session().id, user(), run_id=run_id)
+
+        def found(ref: str) -> list[str]:
+            return [run.id for run in store.find_runs(ref)]
+
+        assert found(one) == [one]
+        assert found(one[-5:]) == [one]
+        assert found("1234") == sorted([one, two])
+        assert [found(ref) for ref in ("", "234", "_234", "%1234", one.upper(), "\0")] == [[]] * 6
+
     @pytest.mark.parametrize(
         "text", ["", "an-id", AN_ID.upper(), f"{{{AN_ID}}}", f"{AN_ID}\n", f"urn:uuid:{AN_ID}"]
     )
