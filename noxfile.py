@@ -62,6 +62,7 @@ nox.options.sessions = [
     *(f"tests-{version}" for version in PYTHONS[:1]),
     "end_to_end",
     "docs",
+    "site",
 ]
 
 
@@ -88,7 +89,7 @@ def lint(session: nox.Session) -> None:
     _sync(session, "--only-group", "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
-    session.run("codespell", "--skip", "uv.lock,./dist,./.*")
+    session.run("codespell", "--skip", "uv.lock,./build,./dist,./.*")
 
 
 @nox.session

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import sessions_api
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path
@@ -19,11 +21,18 @@ DOCUMENTS = sorted(
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHORT_ID = re.compile(r"\b[0-9a-f]{8}\b")
+READMES = ("README.md", "README.zh-CN.md")
+NEEDS_A_NETWORK = ("pip install", "TINYAGENT_API_KEY")
 
 
 def blocks(path: Path, language: str) -> list[str]:
     """Return the fenced blocks of *language* in a document."""
     return [text for found, text in BLOCK.findall(path.read_text("utf-8")) if found == language]
+
+
+def links(text: str) -> list[str]:
+    """Return where the links of a document lead, without anchors, in order."""
+    return re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
 
 
 EXAMPLES = [
@@ -92,19 +101,67 @@ def test_the_readmes_first_conversation_is_what_really_happens(
         assert SHORT_ID.sub("ID", done.stdout) == SHORT_ID.sub("ID", expected)
 
 
+@pytest.mark.parametrize("page", ["index.md", "recipes.md"])
+def test_every_command_of_a_page_for_users_works_in_a_project(
+    page: str, tmp_path: Path, newcomer: dict[str, str]
+) -> None:
+    """What a page has people type ends well, from top to bottom, where "hello" was said before."""
+    workspace = tmp_path / "project"
+    workspace.mkdir()
+    shown = blocks(ROOT / "docs" / page, "sh")
+    typed = [text for text in shown if not any(word in text for word in NEEDS_A_NETWORK)]
+    assert len(typed) >= 3
+    commands = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(['tinyagent run "hello"', *typed])],
+        cwd=workspace,
+        env={**newcomer, "PATH": f"{commands}{os.pathsep}{newcomer['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_sdk_reference_has_every_public_name_once() -> None:
+    """A name that is exported and not described is found by nobody."""
+    shown = re.findall(
+        r"^::: sessions_api\.(\w+)$", (ROOT / "docs/sdk.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert sorted(shown) == sorted(sessions_api.__all__)
+
+
+def test_the_chinese_readme_is_kept_in_step() -> None:
+    """Same code, same links in the same order, same sections and lists; each leads to the other."""
+    english, chinese = ((ROOT / name).read_text("utf-8") for name in READMES)
+    assert BLOCK.findall(chinese) == BLOCK.findall(english)
+    assert links(chinese)[1:] == links(english)[1:]
+    assert [links(text)[0] for text in (chinese, english)] == list(READMES)
+    for begins in ("##? ", "- ", r"\| "):
+        counts = {len(re.findall(f"^{begins}", one, re.MULTILINE)) for one in (english, chinese)}
+        assert len(counts) == 1, begins
+    terms = [set(re.findall(r"`[^`\n]+`", BLOCK.sub("", one))) for one in (english, chinese)]
+    assert terms[0] == terms[1]
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file(path: Path) -> None:
     """A link inside the repository that leads nowhere is a promise broken."""
-    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
     missing = [
-        link for link in links if "://" not in link and not (path.parent / link).resolve().exists()
+        link
+        for link in links(path.read_text("utf-8"))
+        if "://" not in link and not (path.parent / link).resolve().exists()
     ]
     assert missing == []
 
 
 def test_the_entrance_documents_stay_short() -> None:
     """What everybody reads first is read in one sitting."""
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 120
+    for readme in READMES:
+        assert len((ROOT / readme).read_text("utf-8").splitlines()) < 120
     assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines()) < 150
 
 

@@ -2,7 +2,8 @@
 
 Owns which documents of the repository are pages too, and the links between them, which are written
 for a reader of the repository. A link to a page becomes one to that page, a link to any other file
-of the repository becomes its path as text. Invariant: a finished page loads nothing from elsewhere.
+of the repository becomes its path as text. Invariant: a finished page loads nothing from elsewhere;
+the theme's script would for a diagram or a repository's counts, so there are none.
 
 Must not: change a document. Source of the calls: MkDocs documentation, "Plugin events".
 """
@@ -31,6 +32,7 @@ LINK = re.compile(r"\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)]*)?\)")
 LOADS_FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|source|video|audio)\b[^>]*\ssrc=["']?(?:https?:)?//
       | <link\b(?![^>]*rel=["']?canonical)[^>]*\shref=["']?(?:https?:)?//
+      | <\w+\b[^>]*\sclass=["']?mermaid\b | data-md-component=["']?source\b
       | (?:url\(|@import)\s*["']?(?:https?:)?//""",
     re.VERBOSE | re.IGNORECASE,
 )
