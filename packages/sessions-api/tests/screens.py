@@ -86,6 +86,12 @@ class Screen(Terminal):
         """Read until the cursor stands behind an empty prompt."""
         self.until(lambda: self.rows[self._screen.cursor.y] == ">" and self._screen.cursor.x == 2)
 
+    def hang_up(self) -> None:
+        """Close the window."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, self._ours)
+        os.close(nothing)
+
     def resize(self, *, rows: int, columns: int) -> None:
         """Make the window another size."""
         self._draw()

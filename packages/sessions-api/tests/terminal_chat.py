@@ -17,9 +17,9 @@ from sessions_api.chat.loop import Chat
 from sessions_api.chat.picker import Picker
 from sessions_api.chat.picker.places import OpenWorkspace
 from sessions_api.chat.terminal import PromptLines
-from sessions_api.chat.typed_lines import TypedLines
 from sessions_api.cli.signals import signals_that_stop
 from sessions_api.showing.terminal_text import Ink
+from sessions_api.typed_lines import TypedLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

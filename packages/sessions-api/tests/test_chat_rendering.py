@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sessions_api.chat.pasting import Pastes
 from sessions_api.chat.rendering import end_of, rendered, settled_length
-from sessions_api.chat.typed_lines import TypedLines
 from sessions_api.showing.terminal_text import safe, width
+from sessions_api.typed_lines import TypedLines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +142,8 @@ def test_typed_lines_survive_damage_and_stay_few(tmp_path: Path) -> None:
         file.write(b'"torn')
     typed.add("second \udce9")
     typed.add("x" * 20_000)
+    typed.add("forgotten")
+    typed.forget({"forgotten"})
     assert typed.newest_first() == ["second \udce9", "first\nof two"]
     assert path.stat().st_mode & 0o777 == 0o600
     for number in range(150):

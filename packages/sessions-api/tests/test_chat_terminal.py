@@ -14,6 +14,7 @@ import pytest
 
 from screens import CTRL_C, CTRL_D, ENTER, ESC, TAB, UP, Screen, drawing
 from terminal_chat import LONG_COUNT
+from tinyagent_process import TIMEOUT_S
 
 if TYPE_CHECKING:
     from tinyagent_process import Call, Tinyagent
@@ -31,6 +32,11 @@ def typed_file(tinyagent: Tinyagent) -> Path:
     home = Path(tinyagent.environment["TINYAGENT_STATE_HOME"])
     (found,) = home.glob("workspaces/*/chat-history.jsonl")
     return found
+
+
+def typed_in(tinyagent: Tinyagent) -> list[str]:
+    """Return the typed lines that are kept, the oldest first."""
+    return [json.loads(one) for one in typed_file(tinyagent).read_text().splitlines() if one]
 
 
 def stored(call: Call) -> list[dict[str, object]]:
@@ -67,10 +73,12 @@ def test_typed_lines_are_recalled_in_the_next_chat(tinyagent: Tinyagent) -> None
         second.see("> hello there")
         second.type(ENTER)
         second.see("No model was asked")
+        second.prompt()
         second.type(CTRL_D)
         assert second.leave() == 0
-    lines = [json.loads(one) for one in typed_file(tinyagent).read_text().splitlines() if one]
-    assert lines == ["hello there", "/delete", "hello there"]
+    assert typed_in(tinyagent) == ["hello there", "/delete", "hello there"]
+    tinyagent("sessions", "delete", "latest", "--yes")
+    assert typed_in(tinyagent) == ["/delete"]
 
 
 def test_escape_enter_begins_a_line_of_the_same_message(call: Call, tinyagent: Tinyagent) -> None:
@@ -180,7 +188,8 @@ def test_an_answer_is_seen_before_it_is_whole(tinyagent: Tinyagent) -> None:
         screen.prompt()
         screen.type(f"wait{ENTER}")
         screen.see("The first part and no more")
-        screen.until(lambda: "Stopped." in screen.text, pressing=CTRL_C)
+        screen.type(CTRL_C)
+        screen.see("Stopped.")
         screen.prompt()
         assert screen.everything.count("The first part and no more") == 1
         assert "Stopped. What was said and done so far is saved." in screen.text
@@ -210,7 +219,9 @@ def test_no_answer_has_power_over_the_terminal(tinyagent: Tinyagent) -> None:
         again.prompt()
         again.type(f"/sessions{ENTER} ")
         again.see("1 of 1 shown", "A [link]")
-        again.type(f"{ESC}{CTRL_D}")
+        again.type(ESC)
+        again.prompt()
+        again.type(CTRL_D)
         assert again.leave() == 0
         for power in ("\x1b]", "\x07", "\x9b"):
             assert power not in again.shown
@@ -264,7 +275,9 @@ def test_a_window_may_be_any_size_and_change_it(tinyagent: Tinyagent) -> None:
         screen.type(f"wait{ENTER}")
         screen.see("and no more")
         screen.resize(rows=24, columns=60)
-        screen.until(lambda: "Stopped." in screen.text, pressing=CTRL_C)
+        screen.type(CTRL_C)
+        screen.see("Stopped.")
+        screen.prompt()
         screen.type(CTRL_D)
         assert screen.leave() == 0
 
@@ -310,6 +323,18 @@ def test_a_signal_commits_the_run_and_restores_the_terminal(
     runs = json.loads(call("runs", "latest", "--json")[1])["runs"]
     ends = [run["error_type"] for run in runs]
     assert ends == ([None, "cancelled"] if where in {"in a stream", "in a tool"} else [None])
+
+
+def test_a_terminal_that_goes_away_ends_the_chat(tinyagent: Tinyagent) -> None:
+    """Its window is closed: the system says so by SIGHUP, and nothing can be written any more."""
+    with Screen(drawing(tinyagent)) as screen:
+        screen.prompt()
+        screen.type(f"hello{ENTER}")
+        screen.see("No model was asked")
+        screen.prompt()
+        screen.hang_up()
+        assert screen.process.wait(TIMEOUT_S) == 129
+    assert tinyagent.json("sessions")["sessions"][0]["message_count"] == 2
 
 
 def test_after_a_kill_one_screen_says_what_is_known(tinyagent: Tinyagent) -> None:

@@ -94,6 +94,7 @@ def titles(listing: Listing) -> list[str | None]:
         ("wide", ["\uff37\uff49\uff44\uff45 letters"]),
         ("strasse", ["Straße"]),
         ("\u00e9cl", ["e\u0301clair"]),
+        ("e\u0301cl", ["e\u0301clair"]),
         ("%", []),
         ("_", []),
         ("(", []),

@@ -18,7 +18,7 @@ from sessions_api import (
     tool,
 )
 from sessions_api.testing import ScriptedProvider
-from state_store import NewMessage, RunNotFound, SqliteStore
+from state_store import NewMessage, RunNotFound, SqliteStore, new_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -245,6 +245,38 @@ def test_a_run_that_its_process_left_is_recovered_and_tried_again(
     assert look.runs()[1].error_type == "interrupted"
     assert agent.retry(run.id, allow_unsafe=True).text == "fine"
     assert '"run.recovered"' in look.journal()
+
+
+def test_what_another_try_does_before_this_one_begins_counts_too(
+    open_agent: OpenAgent, workspace: Path, state_home: Path, look: Looker
+) -> None:
+    """Two people press "retry" at once: whoever comes second is told of what the first has paid."""
+    failed: list[str] = []
+
+    def meanwhile() -> str:
+        """Make an id; between the decision to try again and its beginning, somebody else does."""
+        if failed:
+            run_id = failed.pop()
+            provider = ScriptedProvider([calling(("pay", "{}")), TimeoutError()])
+            with (
+                Agent(workspace, provider=provider, tools=[pay], state_home=state_home) as other,
+                pytest.raises(RunFailed),
+            ):
+                other.retry(run_id)
+        return new_id()
+
+    script = [TimeoutError(), calling(("pay", "{}")), said("done")]
+    agent = open_agent(script, tools=[pay], new_id=meanwhile)
+    run_id = failed_run(agent)
+    failed.append(run_id)
+    with pytest.raises(UnsafeRetry) as caught:
+        agent.retry(run_id)
+    assert caught.value.run_id == run_id
+    assert [one.name for one in caught.value.executions] == ["pay"]
+    assert look.endings()[1:] == [("failed", "provider.timeout"), ("failed", "cancelled")]
+    assert look.outcomes() == ["ok"]
+    assert len(agent.provider.requests) == 1
+    assert agent.retry(run_id, allow_unsafe=True).text == "done"
 
 
 def test_a_busy_session_is_busy_for_a_retry_too(

@@ -21,6 +21,7 @@ from sessions_api import (
     ModelRequest,
     RunFailed,
     RunFinished,
+    ToolFinished,
 )
 from sessions_api.testing import AsyncScriptedProvider, ScriptedProvider
 
@@ -116,6 +117,73 @@ def test_a_synchronous_tool_that_still_runs_when_its_run_ends_is_unknown(
     assert agent.run("next").text == "x"
     assert look.outcomes() == ["unknown", "ok"]
     assert "late" not in [content for _, content in look.texts()]
+
+
+def three_tools(look: Looker) -> tuple[list[Any], Callable[[], None]]:
+    """Return tools of which two wait for a third, and what lets those end."""
+    go_on = threading.Event()
+
+    def first() -> str:
+        """Return."""
+        return "1"
+
+    def other() -> str:
+        """Return when it may."""
+        go_on.wait(10)
+        return "2"
+
+    def let_end() -> None:
+        go_on.set()
+        while any(thread.name.startswith("tool-") for thread in threading.enumerate()):
+            threading.Event().wait(0.005)
+        assert look.outcomes()[0] == "ok"
+
+    return [first, other], let_end
+
+
+THREE_CALLS = calling(("first", "{}"), ("other", "{}"), ("other", "{}"))
+
+
+def test_results_that_come_while_a_reader_is_away_are_committed_before_it_is_told_of_one(
+    workspace: Path, state_home: Path, look: Looker
+) -> None:
+    """However slow the reader is, it holds a commit up once, and not once for each result."""
+    tools, let_end = three_tools(look)
+    provider = ScriptedProvider([THREE_CALLS, said("done")])
+    with Agent(workspace, provider=provider, tools=tools, state_home=state_home) as agent:
+        stream = agent.stream("go")
+        while not isinstance(next(stream), ToolFinished):
+            pass
+        assert look.outcomes() == ["ok", None, None]
+        let_end()
+        assert isinstance(next(stream), ToolFinished)
+        assert look.outcomes() == ["ok"] * 3
+        stream.close()
+    assert [content for _, content in look.texts()][2:] == ["1", "2", "2"]
+
+
+def test_results_of_an_asynchronous_stream_are_committed_whether_it_is_read_or_not(
+    workspace: Path, state_home: Path, look: Looker
+) -> None:
+    """The loop goes on while the reader awaits something else."""
+    tools, let_end = three_tools(look)
+
+    def wait_until_committed() -> None:
+        while look.outcomes() != ["ok"] * 3:
+            threading.Event().wait(0.01)
+
+    async def main() -> None:
+        provider = AsyncScriptedProvider([THREE_CALLS, said("done")])
+        async with (
+            AsyncAgent(workspace, provider=provider, tools=tools, state_home=state_home) as agent,
+            agent.stream("go") as stream,
+        ):
+            while not isinstance(await anext(stream), ToolFinished):
+                pass
+            await asyncio.to_thread(let_end)
+            await asyncio.to_thread(wait_until_committed)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("in_a_cycle", [False, True])

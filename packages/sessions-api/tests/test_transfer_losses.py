@@ -14,7 +14,9 @@ from test_transfer_archive import archive_of, everything, lines_of, resealed, wi
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMS = ("jsonl", "markdown", "html")
+    from sessions_api.transfer.exporting import ExportFormat
+
+FORMS: tuple[ExportFormat, ...] = ("jsonl", "markdown", "html")
 # Of a full session: its first messages, the input of a run, its calls, a result, its answer, the
 # input of a run that has no more, and all that a run is known by.
 LOST = {

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import OpenAgent
+    from sessions_api.transfer.exporting import ExportFormat
 
-FORMS = ("jsonl", "archive", "markdown", "html")
+FORMS: tuple[ExportFormat, ...] = ("jsonl", "archive", "markdown", "html")
 TAIL = "9f8e7d6c5b4a39281706f5e4d3c2b1a0"
 # Put together here, so that nobody who looks for keys in this file finds one.
 KEYS = {

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Self, Unpack
 
 from sessions_api.async_sessions import AsyncSessions
-from sessions_api.async_stream import AsyncRunStream, Guard
+from sessions_api.async_stream import AsyncRunStream, Guard, StreamedRun
 from sessions_api.conversation import Conversation
 from sessions_api.errors import AgentClosed
 from sessions_api.runs.drive_async import drive, surely
@@ -81,9 +81,9 @@ class AsyncAgent:
 
     def stream(self, text: str) -> AsyncRunStream:
         """Answer *text* like `run`, event by event; the run begins with the first one."""
-        return AsyncRunStream(
-            self._events(lambda core: core.plan(text), streaming=True), self._guards
-        )
+        run = StreamedRun(self._thread)
+        events = self._events(lambda core: core.plan(text), streamed=run)
+        return AsyncRunStream(events, run, self._guards)
 
     async def retry(
         self, run_id: str, *, allow_unsafe: bool = False, note: str | None = None
@@ -130,17 +130,22 @@ class AsyncAgent:
         return self._opened
 
     async def _finished(self, plan: Plan) -> RunResult:
-        async with aclosing(self._events(plan, streaming=False)) as events:
+        async with aclosing(self._events(plan)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     return event.result
         raise AssertionError("a run ends with RunFinished or an exception")
 
-    async def _events(self, plan: Plan, *, streaming: bool) -> AsyncGenerator[RunEvent, None]:
+    async def _events(
+        self, plan: Plan, *, streamed: StreamedRun | None = None
+    ) -> AsyncGenerator[RunEvent, None]:
         for guard in tuple(self._guards):
             if guard.is_alone:  # its stream was dropped outside a block
                 await guard.end()
         recorder, provider = await self._thread.call(plan, self._parts[0])
+        if streamed is not None and not streamed.begins(recorder):
+            return
+        streaming = streamed is not None
         async with aclosing(drive(recorder, provider, self._thread, streaming=streaming)) as events:
             async for event in events:
                 yield event

@@ -18,10 +18,15 @@ from typing import TYPE_CHECKING, Self
 from weakref import ref
 
 from sessions_api.errors import RunFailed
+from sessions_api.runs.drive_async import surely
+from sessions_api.runs.drive_sync import StreamLeft
 from sessions_api.runs.events import RunEvent, RunFinished, RunResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    from sessions_api.runs.recorder import RunRecorder
+    from state_store import OwnedThread
 
 _LONG_S = 3600.0
 
@@ -31,10 +36,14 @@ class AsyncRunStream(AsyncIterator[RunEvent]):
 
     Leaving the block early cancels the run and commits that before control returns. `result` is
     set once `RunFinished` was seen. RunFailed is raised by the iteration when the run fails.
+    Results of tools are committed when these end, however slowly the stream is read.
     """
 
-    def __init__(self, events: AsyncGenerator[RunEvent, None], open_guards: set[Guard]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[RunEvent, None], run: StreamedRun, open_guards: set[Guard]
+    ) -> None:
         self._events = events
+        self._run = run
         self._open_guards = open_guards
         self._guard: Guard | None = None
         self.result: RunResult | None = None
@@ -42,6 +51,8 @@ class AsyncRunStream(AsyncIterator[RunEvent]):
     async def __anext__(self) -> RunEvent:
         if self._guard is None:
             self._guard = Guard(self, self._events, self._open_guards)
+        if self._guard.closing is not None:
+            await asyncio.wait((self._guard.closing,))  # by another task
         try:
             event = await anext(self._events)
         except BaseException:
@@ -52,19 +63,48 @@ class AsyncRunStream(AsyncIterator[RunEvent]):
         return event
 
     async def close(self) -> None:
-        """Cancel the run if it has not ended; returns when that is committed."""
-        if self._guard is not None and self._guard.at_work:
-            await self._guard.end()
-        else:
+        """Cancel the run if it has not ended; returns when that is committed.
+
+        From any task of the loop. One that is inside the stream meanwhile gets RunFailed as soon as
+        its provider or tool comes back; for one that asks later it is at its end. What has to stop
+        at once is the task that reads: cancel it.
+        """
+        guard = self._guard
+        if guard is None:
             await self._events.aclose()
-            if self._guard is not None:
-                self._guard.dismiss()
+        elif guard.at_work:
+            await guard.end()
+        elif getattr(self._events, "ag_running", False):
+            await self._run.end()
+        else:
+            await guard.close()
+            guard.dismiss()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+class StreamedRun:
+    """The run of a stream, for a task that ends it while another one is inside the stream."""
+
+    def __init__(self, thread: OwnedThread) -> None:
+        self._thread = thread
+        self._recorder: RunRecorder | None = None
+        self._left = False
+
+    def begins(self, recorder: RunRecorder) -> bool:
+        """Take the run that is about to begin; return whether it still is to."""
+        self._recorder = recorder
+        return not self._left
+
+    async def end(self) -> None:
+        """End the run, or let it not begin; returns when that is committed."""
+        self._left = True
+        if self._recorder is not None:
+            await surely(self._thread, self._recorder.abort, StreamLeft())
 
 
 class Guard:
@@ -81,6 +121,7 @@ class Guard:
         self._stream = ref(stream, self._dropped)
         self._open_guards = open_guards
         self.at_work = False
+        self.closing: asyncio.Future[None] | None = None
         self._task = asyncio.create_task(self._watch(), name="tinyagent-stream")
         open_guards.add(self)
 
@@ -119,9 +160,17 @@ class Guard:
         self.at_work = True
         try:
             with suppress(RunFailed):  # its provider could not be left in peace; it is committed
-                await self._events.aclose()
+                await self.close()
         finally:
             self.at_work = False
+
+    async def close(self) -> None:
+        """Close the events; `closing` is done when they are."""
+        self.closing = asyncio.get_running_loop().create_future()
+        try:
+            await self._events.aclose()
+        finally:
+            self.closing.set_result(None)
 
     def _cancel(self) -> None:
         if self.at_work:

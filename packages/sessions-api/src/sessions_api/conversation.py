@@ -103,9 +103,7 @@ class Conversation:
         attempt = attempt_at(self._state, run_id, allow_unsafe=allow_unsafe)
         session = self._state.store.get_session(attempt.run.session_id)
         text, parts = attempt.input_with(note)
-        return self._planned(
-            session, text, parts=parts, retry_of=run_id, allow_unsafe=allow_unsafe
-        )
+        return self._planned(session, text, parts=parts, retry_of=run_id, allow_unsafe=allow_unsafe)
 
     def _require_open(self) -> None:
         """Refuse when the agent is closed; write what an earlier run could not."""

@@ -61,9 +61,10 @@ def write_private(path: Path, chunks: Iterable[bytes]) -> int:
     except BaseException as error:
         with suppress(OSError):
             building.unlink(missing_ok=True)
-        is_of_it = isinstance(error, OSError) and error.filename in {None, str(building)}
-        if is_of_it and error.errno is not None:  # of the system, and not of who gives the chunks
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        # The system's, and neither that of a file of others nor what *chunks* raise.
+        match error:
+            case OSError(errno=int(), filename=name) if name in {None, str(building)}:
+                raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

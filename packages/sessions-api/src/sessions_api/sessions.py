@@ -255,6 +255,7 @@ class Sessions(BranchMethods):
             format_name=format,
             redact=redact,
             secrets=self._secrets,
+            database=self._database_name,
         )
 
     def export_all(self, *, redact: bool | None = None) -> Iterator[bytes]:
@@ -262,7 +263,13 @@ class Sessions(BranchMethods):
 
         Each is as it is when its turn comes. SessionNotFound when one is deleted before that.
         """
-        return export_all(self._store, redact=redact, secrets=self._secrets)
+        name = self._database_name
+        return export_all(self._store, redact=redact, secrets=self._secrets, database=name)
+
+    @property
+    def _database_name(self) -> str:
+        paths = self._state.paths
+        return "in memory" if paths is None else str(paths.database)
 
     def import_(
         self, source: Source | CheckedSource, *, progress: Progress = silent

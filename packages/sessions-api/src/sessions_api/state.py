@@ -86,10 +86,16 @@ class WorkspaceState:
     def delete(self, session_id: str) -> Deleted:
         """Delete a session everywhere: its rows, then its journal; a tombstone stays.
 
-        A journal that cannot be removed, because another process holds it, is named in `notices`
-        and goes at a later start.
+        What was said in it is recalled at no prompt any more. A journal that cannot be removed,
+        because another process holds it, is named in `notices` and goes at a later start.
         """
+        from sessions_api.typed_lines import FILE_NAME, TypedLines  # noqa: PLC0415 - not for reading
+
+        typed = TypedLines(None if self.paths is None else self.paths.state_dir / FILE_NAME)
+        said = self._said_in(session_id) if typed.exist else set()
         deleted = self.store.delete(session_id)
+        if said:
+            typed.forget(said)
         if self.story is None:
             return deleted
         if self.story.deleted(deleted):
@@ -101,6 +107,19 @@ class WorkspaceState:
                 f"The session is deleted; its journal stayed and may go too: {journal}",
             )
         return deleted
+
+    def _said_in(self, session_id: str) -> set[str]:
+        """Return the messages of the user as they may have been typed."""
+        said: set[str] = set()
+        cursor: str | None = None
+        with suppress(StateStoreError):  # what cannot be read can be deleted all the same
+            while True:
+                page = self.store.messages(session_id, view="all", limit=500, cursor=cursor)
+                for text in (one.content or "" for one in page.items if one.role == "user"):
+                    said |= {text, f"/{text}"}  # one that begins with a slash is typed with two
+                if (cursor := page.next_cursor) is None:
+                    break
+        return said
 
     def finish_deletes(self) -> None:
         """Remove what deletes that were cut off have left: journals of sessions without rows.

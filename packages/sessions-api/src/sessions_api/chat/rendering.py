@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.syntax import Syntax
 
@@ -93,14 +94,14 @@ class _PlainCode(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
         code = str(self.text).rstrip()
-        yield Syntax(
+        syntax = Syntax(
             code,
             self.lexer_name,
             theme="ansi_dark",
             background_color="default",
             word_wrap=True,
-            padding=(0, 2),
         )
+        yield Padding(syntax, (0, 2))  # Rich before 15 cuts folded lines that it pads itself
 
 
 class _Answer(Markdown):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
     from sessions_api.chat.picker import Picker
-    from sessions_api.chat.typed_lines import TypedLines
     from sessions_api.sessions import Sessions
+    from sessions_api.typed_lines import TypedLines
 
 _NO_SIZE = os.terminal_size((80, 24))
 

@@ -165,7 +165,7 @@ def _lines(call: Call, sessions: Sessions) -> Lines:
     from sessions_api.chat.picker import Picker  # noqa: PLC0415 - for such a terminal alone
     from sessions_api.chat.picker.places import OpenWorkspace  # noqa: PLC0415 - the same
     from sessions_api.chat.terminal import PromptLines  # noqa: PLC0415 - the same
-    from sessions_api.chat.typed_lines import FILE_NAME, TypedLines  # noqa: PLC0415 - the same
+    from sessions_api.typed_lines import FILE_NAME, TypedLines  # noqa: PLC0415 - the same
 
     here = OpenWorkspace(sessions=sessions, directory=Path(call.workspace))
     paths = _paths(call)

@@ -13,13 +13,13 @@ from collections.abc import AsyncGenerator, AsyncIterable, Generator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sessions_api.runs.events import RunEvent, RunFinished, ToolFinished, ToolStarted
+from sessions_api.runs.events import RunEvent, RunFinished, ToolStarted
 from sessions_api.runs.machine import AskProvider, CallTools, Replied, ToolResult, ToolReturned
 from sessions_api.runs.replies import Answer
-from sessions_api.runs.working import LET_GO_S, Call, endings, in_daemon_thread
+from sessions_api.runs.working import LET_GO_S, Call, endings, finished, in_daemon_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from sessions_api.providers.base import Delta, ModelReply, ModelRequest, Provider
     from sessions_api.runs.recorder import RunRecorder
@@ -40,16 +40,10 @@ async def drive(
             if isinstance(outward, AskProvider):
                 answer = Answer(provider.name)
                 try:
-                    if streaming and hasattr(provider, "stream"):
-                        given = await _stream(answer, provider, outward.request)
-                        async with aclosing(_pieces(given)) as pieces:
-                            async for piece in pieces:
-                                if (delta := answer.take(piece)) is not None:
-                                    yield delta
-                                if recorder.ended:
-                                    break  # somebody closed the agent
-                    else:
-                        answer.take_whole(await _reply(provider, outward.request))
+                    asked = _ask(recorder, provider, outward.request, answer, streaming=streaming)
+                    async with aclosing(asked) as deltas:
+                        async for delta in deltas:
+                            yield delta
                     reply = answer.whole()
                 except Exception as error:  # noqa: BLE001 - a provider may raise anything
                     outward = await thread.call(recorder.broke, error)
@@ -69,12 +63,7 @@ async def drive(
                     async with aclosing(_kept(calls, recorder, thread)) as kept:
                         async for result, then in kept:
                             outward = then
-                            yield ToolFinished(
-                                index=result.index,
-                                call=result.call,
-                                outcome=result.outcome,
-                                content=result.content,
-                            )
+                            yield finished(result)
                 finally:
                     for call in calls:
                         call.stop()
@@ -115,6 +104,32 @@ async def surely(
             return done
 
 
+async def _ask(
+    recorder: RunRecorder,
+    provider: Provider,
+    request: ModelRequest,
+    answer: Answer,
+    *,
+    streaming: bool,
+) -> AsyncGenerator[Delta, None]:
+    """Yield what the provider streams, and leave its reply in *answer*."""
+    if not (streaming and hasattr(provider, "stream")):
+        answer.take_whole(await _reply(provider, request))
+        return
+    given = await _stream(answer, provider, request)
+    pieces = given if isinstance(given, AsyncIterable) else _read_in_threads(iter(given))
+    try:
+        async for piece in pieces:
+            if (delta := answer.take(piece)) is not None:
+                yield delta
+            if recorder.ended:
+                return  # somebody closed the agent
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            with suppress(Exception):  # what it raises now is no answer, and no failure of the run
+                await pieces.aclose()
+
+
 async def _stream(answer: Answer, provider: Any, request: ModelRequest) -> Any:
     make = provider.stream
     if inspect.isgeneratorfunction(make) or inspect.isasyncgenfunction(make):
@@ -135,19 +150,6 @@ async def _reply(provider: Provider, request: ModelRequest) -> Any:
 async def _in_thread(function: Callable[[], R], *, name: str) -> R:
     """Await a daemon thread's answer; a cancellation does not wait for the thread."""
     return await asyncio.wrap_future(in_daemon_thread(function, name=name))
-
-
-async def _pieces(
-    given: Iterable[Delta | ModelReply] | AsyncIterable[Delta | ModelReply],
-) -> AsyncGenerator[Delta | ModelReply, None]:
-    pieces = given if isinstance(given, AsyncIterable) else _read_in_threads(iter(given))
-    try:
-        async for piece in pieces:
-            yield piece
-    finally:
-        if isinstance(pieces, AsyncGenerator):
-            with suppress(Exception):  # what it raises now is no answer, and no failure of the run
-                await pieces.aclose()
 
 
 async def _read_in_threads(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sessions_api.runs.events import RunEvent, RunFinished, ToolFinished, ToolStarted
 from sessions_api.runs.machine import AskProvider, CallTools, Replied, ToolResult, ToolReturned
 from sessions_api.runs.replies import Answer
-from sessions_api.runs.working import Call, endings, in_daemon_thread, stop
+from sessions_api.runs.working import Call, endings, finished, in_daemon_thread, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -116,23 +116,18 @@ def _work(recorder: RunRecorder, effect: CallTools) -> Generator[RunEvent, None,
             future.add_done_callback(lambda done: returned.put(done.result()))
         began = time.monotonic()
         open_calls = {call.index: call for call in beginning}
-        while open_calls and not recorder.ended:  # it is, if a result could not be committed
-            finished: list[ToolFinished] = []
+        while open_calls:
+            committed: list[ToolFinished] = []
             for result in _come(returned, open_calls, began):
                 if open_calls.pop(result.index, None) is None:
                     continue  # it was late, and its time-out is committed
                 outward = recorder.advance(ToolReturned(result))
                 if recorder.ended:
-                    break
-                finished.append(
-                    ToolFinished(
-                        index=result.index,
-                        call=result.call,
-                        outcome=result.outcome,
-                        content=result.content,
-                    )
-                )
-            yield from finished  # not before all are committed: who reads may take its time
+                    break  # the result could not be committed
+                committed.append(finished(result))
+            yield from committed  # not before all are committed: who reads may take its time
+            if recorder.ended:
+                break
     finally:
         try:
             stop(calls)

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from run_journal import Uninterrupted
+from sessions_api.runs.events import ToolFinished
 from sessions_api.runs.machine import ToolResult
 from sessions_api.runs.tool_output import ToolOutput, result_text
 from sessions_api.runs.tools import Tool, ToolArgumentsInvalid
@@ -185,6 +186,13 @@ def stop(calls: Sequence[Call]) -> None:
     for call in calls:
         if call.is_async:
             call.wait(until - time.monotonic())
+
+
+def finished(result: ToolResult) -> ToolFinished:
+    """Return what the caller is told of *result* once it is committed."""
+    return ToolFinished(
+        index=result.index, call=result.call, outcome=result.outcome, content=result.content
+    )
 
 
 def endings(calls: Sequence[Call]) -> dict[int, ToolOutcome]:

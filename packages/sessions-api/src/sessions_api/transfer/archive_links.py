@@ -3,8 +3,8 @@
 Owns the references between runs, tool executions and messages. A session that a run protocol can
 have made is complete: its messages are 1, 2, 3 …; every run begins with a user's message of its own
 and is not interrupted by another one; a completed one ends with an answer; every call and result
-that an execution names is there. Invariant: what a salvage of a damaged database can leave behind is a `loss`, and a store
-takes it as one; what no store can hold is `Unfit`.
+that an execution names is there. Invariant: what a salvage of a damaged database can leave behind
+is a `loss`, and a store takes it as one; what no store can hold is `Unfit`.
 """
 
 from __future__ import annotations

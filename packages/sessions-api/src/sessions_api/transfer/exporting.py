@@ -38,15 +38,19 @@ def export_session(
     format_name: ExportFormat,
     redact: bool | None,
     secrets: Callable[[], Iterable[str]],
+    database: str,
 ) -> Iterator[bytes]:
-    """Return the export of one session; SessionNotFound and ArgumentInvalid at once."""
+    """Return the export of one session; SessionNotFound and ArgumentInvalid at once.
+
+    Reading an archive of what no store could take is StoreDamaged, about the *database*.
+    """
     if format_name not in get_args(ExportFormat):
         raise ArgumentInvalid("format", wanted=f"one of {', '.join(get_args(ExportFormat))}")
     masking = _masking(secrets) if is_redacted(format_name, redact) else None
     moment = _moment(store, session_id, masking)
     match format_name:
         case "archive":
-            return _archive(store, (moment,), 1, is_redacted=masking is not None)
+            return _archive(database, (moment,), 1, is_redacted=masking is not None)
         case "markdown":
             from sessions_api.transfer.markdown import markdown_chunks  # noqa: PLC0415 - where used
 
@@ -60,7 +64,11 @@ def export_session(
 
 
 def export_all(
-    store: SqliteStore, *, redact: bool | None, secrets: Callable[[], Iterable[str]]
+    store: SqliteStore,
+    *,
+    redact: bool | None,
+    secrets: Callable[[], Iterable[str]],
+    database: str,
 ) -> Iterator[bytes]:
     """Return an archive of every session, archived ones too, in the order they were created."""
     found = [
@@ -71,7 +79,7 @@ def export_all(
     masking = _masking(secrets) if is_redacted("archive", redact) else None
     # Parents come before their forks: an import that gives one a new id tells the other.
     moments = (_moment(store, session_id, masking) for _, session_id in sorted(found))
-    return _archive(store, moments, len(found), is_redacted=masking is not None)
+    return _archive(database, moments, len(found), is_redacted=masking is not None)
 
 
 def _moment(store: SqliteStore, session_id: str, masking: Masking | None) -> Moment:
@@ -84,14 +92,14 @@ def _moment(store: SqliteStore, session_id: str, masking: Masking | None) -> Mom
 
 
 def _archive(
-    store: SqliteStore, moments: Iterable[Moment], count: int, *, is_redacted: bool
+    database: str, moments: Iterable[Moment], count: int, *, is_redacted: bool
 ) -> Iterator[bytes]:
     from sessions_api.transfer.archive_writing import archive_lines  # noqa: PLC0415 - where used
 
     try:
         yield from archive_lines(moments, count=count, is_redacted=is_redacted)
     except Unfit as unfit:  # what an import could not take must not look like an archive
-        raise StoreDamaged(store.path, f"of a record in it, {unfit}") from unfit
+        raise StoreDamaged(database, f"of a record in it, {unfit}") from unfit
 
 
 def _jsonl(moment: Moment) -> Iterator[bytes]:

@@ -24,7 +24,6 @@ from sessions_api.transfer.moment import StoredMoment
 from sessions_api.transfer.source_lines import source_lines
 from sessions_api.transfer.strict_json import Unfit
 from state_store import (
-    SALVAGED,
     Clock,
     IdSource,
     Imported,
@@ -33,6 +32,7 @@ from state_store import (
     Session,
     SessionNotFound,
     SqliteStore,
+    as_salvaged,
     new_id,
     silent,
     utc_now,
@@ -165,7 +165,7 @@ def _checked_messages(
 
 
 def _marked(session: Session) -> Session:
-    return replace(session, metadata={**session.metadata, SALVAGED: True})
+    return replace(session, metadata=as_salvaged(session.metadata))
 
 
 class _Writing:

@@ -2,7 +2,7 @@
 
 Invariant: nothing that is stored can open or close anything. What was said stands in fences longer
 than any row of marks inside; whatever stands on a line of ours has every mark of punctuation
-escaped, so that it is no heading, link, image, tag or mention.
+escaped that could make it a heading, link, image, tag or mention.
 
 Source: CommonMark 0.31, "Backslash escapes" and "Fenced code blocks"; GFM, "Autolinks".
 """
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from sessions_api.transfer.moment import Moment
     from state_store import Message
 
-_ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in string.punctuation})
+# Within a line these mean nothing where "/" and "." are escaped; ids and times stay readable.
+_PLAIN = frozenset("-:,")
+_ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in set(string.punctuation) - _PLAIN})
 _MARKS = re.compile("`+")
 _SHORTEST_FENCE = 3
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from state_store import SessionSummary
 
 _PICTURE_S = 0.1
+_STYLES = {"dim": "ansibrightblack"}  # prompt_toolkit knows "dim" only from 3.0.51 on
 _ESCAPE_S = 0.05  # how long a lone Esc waits for what would make it the beginning of another key
 
 
@@ -119,7 +120,9 @@ class PickerScreen:
         )
         pieces: StyleAndTextTuples = []
         for number, (weight, text) in enumerate(lines):
-            pieces.append((weight, text if number == len(lines) - 1 else f"{text}\n"))
+            pieces.append(
+                (_STYLES.get(weight, weight), text if number == len(lines) - 1 else f"{text}\n")
+            )
         return pieces
 
     def _page(self) -> int:

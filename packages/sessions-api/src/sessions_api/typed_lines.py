@@ -4,7 +4,8 @@ Owns the file `chat-history.jsonl`: one JSON string a line, the newest last. Inv
 the moment it exists; a torn or foreign line is no line; the file stays small. It is a convenience:
 where it cannot be read or written nothing is recalled, and the chat goes on.
 
-Must not: hold answers, or what was typed as the answer to a question.
+Must not: hold answers, what was typed as the answer to a question, or, once a session is deleted,
+what was said in it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
 FILE_NAME = "chat-history.jsonl"
@@ -55,6 +57,19 @@ class TypedLines:
             if too_large:
                 self._shorten(path)
 
+    @property
+    def exist(self) -> bool:
+        """Whether anything is kept."""
+        return self._path is not None and self._path.exists()
+
+    def forget(self, lines: Container[str]) -> None:
+        """Keep none of *lines* any more."""
+        if self._path is None:
+            return
+        with suppress(OSError):
+            kept = [one for one in reversed(self.newest_first()) if one not in lines]
+            self._replace(self._path, b"".join(json.dumps(one).encode() + b"\n" for one in kept))
+
     def _last_bytes(self) -> bytes:
         if self._path is None:
             return b""
@@ -65,7 +80,9 @@ class TypedLines:
         return read.partition(b"\n")[2] if begin else read
 
     def _shorten(self, path: Path) -> None:
-        kept = self._last_bytes()
+        self._replace(path, self._last_bytes())
+
+    def _replace(self, path: Path, kept: bytes) -> None:
         building = path.with_name(f".{FILE_NAME}.{uuid.uuid4().hex}.new")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
         try:
