@@ -150,10 +150,11 @@ def test_a_time_out_of_the_caller_is_a_cancellation(
     workspace: Path, state_home: Path, look: Looker
 ) -> None:
     """A synchronous provider is left behind in its thread; nobody waits for it."""
-    go_on = threading.Event()
+    go_on, came_back = threading.Event(), threading.Event()
 
     def wait(_: ModelRequest) -> ModelReply:
-        go_on.wait(5)
+        go_on.wait(60)
+        came_back.set()
         return said("late")
 
     async def main() -> None:
@@ -162,13 +163,12 @@ def test_a_time_out_of_the_caller_is_a_cancellation(
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await agent.run("go")
+            assert not came_back.is_set()
             assert look.endings() == [("failed", "cancelled")]
             go_on.set()
             assert (await agent.run("again")).text == "next"
 
-    began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < 4
 
 
 def test_a_cancelled_opening_leaves_nothing_open(workspace: Path, state_home: Path) -> None:

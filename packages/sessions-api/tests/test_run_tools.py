@@ -44,13 +44,14 @@ def test_calls_of_one_reply_run_side_by_side(
     def first() -> str:
         """End after the second."""
         first_began.set()
-        assert second_ended.wait(5)
-        time.sleep(0.05)  # the second one's result is on its way
+        assert second_ended.wait(10)
+        while look.outcomes()[1] is None:
+            time.sleep(0.005)  # the second one's result is on its way
         return "first"
 
     def second() -> str:
         """End once the first has begun."""
-        assert first_began.wait(5)
+        assert first_began.wait(10)
         second_ended.set()
         return "second"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sessions_api.answering import Answering, endpoint_of
 from sessions_api.arguments import check_options, checked, request_limit
 from sessions_api.errors import AgentClosed, InputInvalid
+from sessions_api.runs.commits import RunCommits
 from sessions_api.runs.history import History
 from sessions_api.runs.plan import RunPlan
 from sessions_api.runs.recorder import RunRecorder
@@ -142,14 +143,14 @@ class Conversation:
             auto_title=title_of(text),
             max_request_bytes=request_limit(provider),
         )
-        recorder = RunRecorder(
+        commits = RunCommits(
             self._state,
             plan,
             sessions=self.sessions,
             history=self._history,
             requests=self._requests,
-            under_way=self._under_way,
         )
+        recorder = RunRecorder(commits, plan, saving=self._state.saving, under_way=self._under_way)
         return recorder, provider
 
     @property

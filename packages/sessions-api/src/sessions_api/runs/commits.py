@@ -43,7 +43,7 @@ from state_store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from sessions_api.providers.base import ModelReply
     from sessions_api.runs.history import History
@@ -58,7 +58,7 @@ class RunCommits:
     """What is stored of one run so far, and how more of it gets there.
 
     `run` is None until its end is stored, `messages` are in order of seq. `let_go` says how calls
-    ended that nobody waits for any more. *written* is called as soon as the end is in the row.
+    ended that nobody waits for any more.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class RunCommits:
         sessions: Sessions,
         history: History,
         requests: Requests,
-        written: Callable[[], None],
     ) -> None:
         self.messages: list[Message] = []
         self.run: Run | None = None
@@ -82,7 +81,6 @@ class RunCommits:
         self._sessions = sessions
         self._history = history
         self._requests = requests
-        self._written = written
         self._past = self._sent = Past()  # what came before, and what is sent of it
         self._revision = 0
         self._call_seq = 0
@@ -199,7 +197,6 @@ class RunCommits:
             journal_lost_count=self.story.lost_count,
         )
         self.messages.append(message)
-        self._written()
         own = request.messages[len(self._sent.messages) :]
         self._keep(self._past.then((*own, to_model(message))))
         self._tell_end(None)
@@ -208,8 +205,7 @@ class RunCommits:
     def fail(self, effect: Fail, failure: BaseException | None) -> Ended:
         """Commit the run as failed, unless the row says that it has ended already."""
         if self._taken:
-            self._written()  # the row of that id tells of another run
-            return Ended()
+            return Ended()  # the row of that id tells of another run
         try:
             self.run = self._store.fail_run(
                 self._plan.run_id,
@@ -229,9 +225,7 @@ class RunCommits:
                 page = self._store.messages(self._plan.session_id, view="all")
                 self.messages = [one for one in page.items if one.run_id == self.run.id]
         except RunNotFound:
-            self._written()
             return Ended()  # nothing of it was ever stored
-        self._written()
         self._tell_end(failure)
         return Ended()
 

@@ -20,7 +20,6 @@ from run_journal import Uninterrupted
 from sessions_api.error_types import error_type_of, retryable
 from sessions_api.errors import RetryRefused, RunFailed
 from sessions_api.providers.base import ModelRequest
-from sessions_api.runs.commits import RunCommits
 from sessions_api.runs.events import RunResult
 from sessions_api.runs.machine import (
     AskProvider,
@@ -44,11 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sessions_api.errors import Saved
-    from sessions_api.runs.history import History
+    from sessions_api.runs.commits import RunCommits
     from sessions_api.runs.plan import RunPlan
-    from sessions_api.runs.requests import Requests
-    from sessions_api.sessions import Sessions
-    from sessions_api.state import WorkspaceState
     from state_store import ToolOutcome
 
 COLLECTOR_WAIT_S = 1.0
@@ -67,27 +63,18 @@ class RunRecorder:
 
     def __init__(
         self,
-        state: WorkspaceState,
+        commits: RunCommits,
         plan: RunPlan,
         *,
-        sessions: Sessions,
-        history: History,
-        requests: Requests,
+        saving: bool,
         under_way: set[RunRecorder],
     ) -> None:
         self.plan = plan
-        self._saving = state.saving
+        self._saving = saving
         self._lock = threading.RLock()
         self._under_way = under_way
         self._machine = RunMachine(ModelRequest(model=plan.model))
-        self._commits = RunCommits(
-            state,
-            plan,
-            sessions=sessions,
-            history=history,
-            requests=requests,
-            written=self._written,
-        )
+        self._commits = commits
         self._failure: BaseException | None = None
         self._unwritten: Fail | None = None
 
@@ -166,7 +153,7 @@ class RunRecorder:
         with Uninterrupted(), self._lock:
             if self._unwritten is not None:
                 with suppress(StateStoreError):
-                    self._commits.fail(self._unwritten, self._failure)
+                    self._end_as(self._unwritten)
             self._forget_if_over()
 
     def _forget_if_over(self) -> None:
@@ -235,10 +222,11 @@ class RunRecorder:
                 case KeepResult():
                     return self._commits.keep_result(effect)
                 case Complete():
-                    return self._commits.complete(effect, self._machine.request)
+                    ended = self._commits.complete(effect, self._machine.request)
+                    self._under_way.discard(self)
+                    return ended
                 case Fail():
-                    self._unwritten = effect
-                    return self._commits.fail(effect, self._failure)
+                    return self._end_as(effect)
                 case _:
                     raise AssertionError(f"{type(effect).__name__} is not a commit")
         except StateStoreError as error:
@@ -247,9 +235,12 @@ class RunRecorder:
                 _note(self._failure, error)
             return Broke(error_type_of(error))
 
-    def _written(self) -> None:
+    def _end_as(self, effect: Fail) -> Event:
+        self._unwritten = effect
+        ended = self._commits.fail(effect, self._failure)
         self._unwritten = None
         self._under_way.discard(self)
+        return ended
 
 
 def _note(error: BaseException, unwritten: Exception) -> None:
