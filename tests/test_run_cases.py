@@ -64,7 +64,7 @@ def test_c26_bytes_that_are_no_text_harm_nothing_at_or_after_storing(place: Plac
     )
     assert line_of(place.script("tools", tools)) == "made"
     piped = subprocess.run(
-        [sys.executable, "-m", "sessions_api.cli", "run", "-", "--continue"],
+        [sys.executable, "-m", "sessions_api.cli", "run", "-", "-c", "--provider", "offline"],
         cwd=place.workspace,
         env={**place.environment, "TINYAGENT_PROVIDER": "offline"},
         input=b"caf\xe9 through a pipe",

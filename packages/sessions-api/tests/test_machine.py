@@ -43,9 +43,7 @@ RESULT = ToolResult(index=0, call=CALL, content="r", outcome="ok")
 CALLING = ModelMessage(role="assistant", tool_calls=(CALL,))
 ANSWER = ModelMessage(role="tool", content="r")
 SAMPLES: dict[type[Any], Event] = {
-    Begun: Begun(
-        ModelRequest(model=None, messages=(ModelMessage(role="user", content="x"),))
-    ),
+    Begun: Begun(ModelRequest(model=None, messages=(ModelMessage(role="user", content="x"),))),
     Replied: Replied(ModelReply(content="x")),
     ToolsStarted: ToolsStarted(CALLING),
     ToolReturned: ToolReturned(RESULT),

@@ -146,3 +146,35 @@ asyncio.run(store.close())
 """
     )
     assert said.splitlines() == ["refused at once", "0"]
+
+
+def test_a_fork_waits_for_a_thread_that_is_inside(run_python: RunPython) -> None:
+    """SQLite's own locks would stay locked in the child, whose first call would then hang."""
+    said = run_python(
+        """
+import threading
+from state_store.sqlite import database
+database._FORK_PATIENCE_S = 60
+store = open_store()
+inside, left = threading.Event(), []
+def write():
+    with store._database.write():
+        inside.set()
+        time.sleep(0.2)
+        left.append("left")
+thread = threading.Thread(target=write)
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    own = open_store()
+    say(*left, len(own.list().items))
+    own.close()
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+store.create_session()
+say("goes on")
+"""
+    )
+    assert said.splitlines() == ["left 0", "goes on"]

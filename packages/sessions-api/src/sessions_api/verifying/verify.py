@@ -64,16 +64,16 @@ def verify_workspace(state: WorkspaceState, *, progress: Progress = silent) -> R
 
 
 def _beside(state: WorkspaceState, session_id: str, restored_at: str | None) -> list[Finding]:
-    """Return what is wrong beside the rows, the same at two looks one after the other."""
+    """Return what is wrong beside the rows: what two looks, one after the other, both saw."""
     found = list(_look(state, session_id, restored_at))
     for _ in range(_LOOKS):
         if all(one.kind in {"result_missing", "result_surplus"} for one in found):
-            break
+            return found
         time.sleep(RECHECK_S)
         before, found = found, list(_look(state, session_id, restored_at))
         if found == before:
-            break
-    return found
+            return found
+    return [one for one in found if one in before]  # others write it, faster than it is read
 
 
 def _look(state: WorkspaceState, session_id: str, restored_at: str | None) -> Iterator[Finding]:

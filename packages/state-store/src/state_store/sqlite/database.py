@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from state_store.sqlite.place import Place
 
 MEMORY_PATH = Path(":memory:")
+_FORK_PATIENCE_S = 1.0
 
 
 class Database:
@@ -71,6 +73,7 @@ class Database:
         self._pid = os.getpid()
         self._closed = False
         self._transaction: object = None
+        _databases[id(self)] = self
 
     @classmethod
     def open(cls, place: Place, *, writing: bool, presence: Presence) -> Database:
@@ -249,3 +252,29 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+# SQLite has locks of the whole process. A child that is forked while another thread is inside has
+# them locked by a thread that it lacks, and hangs in its first call. So a fork waits for whoever is
+# inside, but never for long: where a lock does not come it goes on.
+_databases: weakref.WeakValueDictionary[int, Database] = weakref.WeakValueDictionary()
+_locked_for_fork: list[threading.RLock] = []
+
+
+def _wait_until_nobody_is_inside() -> None:
+    for reference in _databases.valuerefs():
+        database = reference()
+        if database is not None and database._lock.acquire(timeout=_FORK_PATIENCE_S):  # noqa: SLF001 - its own module
+            _locked_for_fork.append(database._lock)  # noqa: SLF001 - the same
+
+
+def _let_them_in_again() -> None:
+    while _locked_for_fork:
+        _locked_for_fork.pop().release()
+
+
+os.register_at_fork(
+    before=_wait_until_nobody_is_inside,
+    after_in_parent=_let_them_in_again,
+    after_in_child=_let_them_in_again,
+)
