@@ -65,7 +65,7 @@ def verify_workspace(state: WorkspaceState, *, progress: Progress = silent) -> R
 
 def _beside(state: WorkspaceState, session_id: str, restored_at: str | None) -> list[Finding]:
     """Return what is wrong beside the rows: what two looks, one after the other, both saw."""
-    found = list(_look(state, session_id, restored_at))
+    before, found = [], list(_look(state, session_id, restored_at))
     for _ in range(_LOOKS):
         if all(one.kind in {"result_missing", "result_surplus"} for one in found):
             return found
