@@ -252,4 +252,5 @@ EXPOSED = {
     "environment": {"journal", "stderr", "error columns"},
     "exception hook": {"journal", "stderr", "error columns"},
 }
-STORED = {"tool arguments", "tool result", "exception message"}  # there it is part of the content
+# There it is part of the content; what a tool says in its clean-up is its result.
+STORED = {"tool arguments", "tool result", "exception message", "cancelled task"}

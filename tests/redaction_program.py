@@ -76,7 +76,7 @@ def _take_the_guards_away() -> None:
         return (repr(error), *map(str, beside), *notes, *(w for one in causes for w in told(one)))
 
     @contextlib.contextmanager
-    def untranslated(*_: object) -> Iterator[None]:
+    def untranslated(*_: object, **__: object) -> Iterator[None]:
         yield
 
     patched: list[tuple[Any, str, Any]] = [

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -297,3 +299,33 @@ def test_a_provider_that_runs_out_of_its_iterator_fails_the_run_and_does_not_han
 
     asyncio.run(main())
     assert look.endings() == [("failed", "internal")]
+
+
+class Struck(KeyboardInterrupt):
+    """One of which can be seen whether it is still somewhere."""
+
+
+def test_an_interrupt_leaves_nothing_to_the_garbage_collector(
+    workspace: Path, state_home: Path
+) -> None:
+    """Its frames may hold locks, which a collector in another thread could not let go."""
+    seen: list[weakref.ref[Struck]] = []
+
+    def strike(_: ModelRequest) -> ModelReply:
+        error = Struck()
+        seen.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    with Agent(workspace, state_home=state_home, provider=ScriptedProvider([strike])) as agent:
+        gc.disable()
+        try:
+            with pytest.raises(KeyboardInterrupt) as struck:
+                agent.run("go")
+            assert seen[0]() is struck.value
+            del struck
+            assert seen[0]() is None
+        finally:
+            gc.enable()

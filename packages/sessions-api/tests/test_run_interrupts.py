@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import signal
 import sys
@@ -132,7 +133,9 @@ def test_ctrl_c_at_any_step_and_again_leaves_nothing_pending(*, streaming: bool)
             assert raised is None or isinstance(raised, KeyboardInterrupt), (pair, raised)
             struck += raised is not None
             check(agent, store, pair)
+            del presses, raised
         work()
+    gc.collect()  # here, by the thread that holds those locks, and not in another test
     tell(f"{len(pairs)} runs of {places} steps struck, {struck} interrupted")
 
 

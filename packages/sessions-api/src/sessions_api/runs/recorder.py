@@ -159,6 +159,10 @@ class RunRecorder:
     def _forget_if_over(self) -> None:
         if self.ended and self._unwritten is None:
             self._under_way.discard(self)
+            if not isinstance(self._failure, Exception):
+                # It is on its way to the caller, and its frames lead here. Kept, it would wait for
+                # the garbage collector, whose thread cannot let go of locks that the frames hold.
+                self._failure = None
 
     def finish(self) -> RunResult:
         """Return the completed run, or raise what it ended with.
