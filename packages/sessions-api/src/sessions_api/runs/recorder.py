@@ -145,8 +145,12 @@ class RunRecorder:
             self.abort(error)  # no thread begins any more, and none is left that could be inside
             return
         thread = threading.Thread(target=self.abort, args=(error,), name="abandoned", daemon=True)
-        thread.start()
-        thread.join(COLLECTOR_WAIT_S)
+        try:
+            thread.start()
+        except RuntimeError:  # the program is at its end: from Python 3.12 on none begins any more
+            self.abort(error)
+        else:
+            thread.join(COLLECTOR_WAIT_S)
 
     def settle(self) -> None:
         """Write the end that could not be written when it came. Raises nothing."""
